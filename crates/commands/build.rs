@@ -14,7 +14,7 @@ fn main() {
     fact("LISTWATCH_BUILD_DATE", &["log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"]);
 }
 
-/// Hands a fact to the program: from the environment, else from git, else `unknown`.
+/// Sets an environment variable of the compilation: from the environment, else from git, else `unknown`.
 fn fact(name: &str, arguments: &[&str]) {
     println!("cargo:rerun-if-env-changed={name}");
     let given = std::env::var(name).ok().filter(|text| !text.is_empty());

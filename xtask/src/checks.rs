@@ -12,44 +12,24 @@ use crate::report::{Outcome, Step};
 use crate::{house, kinds, links, modules, outside, parts, root, rules, translations};
 
 pub(crate) fn steps() -> Vec<Step> {
+    let step = |name, about, run| Step { name, about, run };
+    let rooms =
+        "crates and modules of the server depend only on what ARCHITECTURE.md allows; its file names exist";
+    let current = "the generated tables are up to date, where Kubernetes' sources are available";
     vec![
-        Step {
-            name: "fmt",
-            about: "formatted as rustfmt.toml says",
-            run: || cargo(&["fmt", "--all", "--check"]),
-        },
-        Step { name: "clippy", about: "no warning in any target", run: clippy },
-        Step {
-            name: "rooms",
-            about: "crates and modules of the server depend only on what ARCHITECTURE.md allows; its file names exist",
-            run: modules::check,
-        },
-        Step { name: "names", about: "type names are unique in the workspace", run: house::names::check },
-        Step {
-            name: "words",
-            about: "a doc comment begins with a noun phrase or a verb",
-            run: house::words::check,
-        },
-        Step {
-            name: "generated",
-            about: "the generated tables are up to date, where Kubernetes' sources are available",
-            run: generated,
-        },
-        Step { name: "links", about: "links and file names in documents exist", run: links::check },
-        Step {
-            name: "translations",
-            about: "translated documents have the figures of the original",
-            run: translations::check,
-        },
-        Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
-        Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },
-        Step { name: "schedules", about: "the informer's locks under shuttle's scheduler", run: schedules },
-        Step {
-            name: "outside",
-            about: "the test kit in a crate outside of the workspace, without protoc",
-            run: outside::check,
-        },
-        Step { name: "doctests", about: "every example in the documentation runs", run: doctests },
+        step("fmt", "formatted as rustfmt.toml says", || cargo(&["fmt", "--all", "--check"])),
+        step("clippy", "no warning in any target", clippy),
+        step("rooms", rooms, modules::check),
+        step("names", "type names are unique in the workspace", house::names::check),
+        step("words", "a doc comment begins with a noun phrase or a verb", house::words::check),
+        step("generated", current, generated),
+        step("links", "links and file names in documents exist", links::check),
+        step("translations", "translated documents have the figures of the original", translations::check),
+        step("docs", "rustdoc without warnings or broken links", docs),
+        step("tests", "unit and integration tests, with real parts", tests),
+        step("schedules", "the informer's locks under shuttle's scheduler", schedules),
+        step("outside", "the test kit in a crate outside of the workspace, without protoc", outside::check),
+        step("doctests", "every example in the documentation runs", doctests),
     ]
 }
 

@@ -1,9 +1,10 @@
 //! `cargo xtask order`: the order of functions in the release binary.
 //!
-//! The kernel maps the code of a program in pieces of 64 KB around what runs, so that the four megabytes of a start kept fifteen in
-//! memory while they were spread over the whole program. The linker puts the functions that are listed in
-//! `crates/cli/order.txt` next to each other, those of a start first (`crates/cli/build.rs`). `.cargo/config.toml` asks for names
-//! that say the types of a generic function, so that a list holds for later versions of compiler and program, but for what is new.
+//! The kernel maps the code of a program in pieces of 64 KB around what runs, so that the four megabytes of a start
+//! kept fifteen in memory while they were spread over the whole program. The linker puts the functions that are listed
+//! in `crates/cli/order.txt` next to each other, those of a start first (`crates/cli/build.rs`). `.cargo/config.toml`
+//! asks for names that say the types of a generic function, so that a list holds for later versions of compiler and
+//! program, but for what is new.
 //!
 //! The list is made from two profiles of one binary, which needs its symbols. They are kept at the last link only: with another
 //! profile the crates are compiled again, into other functions. A list that is old costs memory, and nothing else:
@@ -68,7 +69,7 @@ fn addresses(program: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
 }
 
 /// Returns the functions of a profile: lines such as `fn=(12) NAME` and `cfn=(12) NAME'2`. The linker folds functions that are
-/// equal and stand in the same list, and a profile has one of their names: all are returned.
+/// equal and are in the same list, and a profile has one of their names: all are returned.
 fn executed<'a>(profile: &str, addresses: &'a BTreeMap<String, u64>) -> BTreeSet<&'a str> {
     let address = |line: &str| {
         let (_, name) = line.strip_prefix("cfn=").or_else(|| line.strip_prefix("fn="))?.split_once(' ')?;

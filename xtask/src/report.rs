@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// One thing that can fail on its own.
+/// One step that can fail independently.
 pub(crate) struct Step {
     /// What the command line and the summary call it.
     pub(crate) name: &'static str,

@@ -1,10 +1,10 @@
 //! `cargo xtask rules`: makes the table of declared rules of crates/kinds.
 //!
 //! Kubernetes declares a growing part of its validation beside its types: `+k8s:` tags on fields and types. This reads
-//! them from a checkout of the pinned release and writes `crates/kinds/src/rules/declared.txt`, one line per field, in the language
-//! that `crates/kinds/src/rules/parse.rs` explains. Tags that are enforced (plain and `+k8s:beta`) become rules; `+k8s:alpha`
-//! ones are not enforced and left out, as are those behind feature gates. Constants of string types are written for every field of that type
-//! (`set=`), so that rules written by hand can refer to them.
+//! them from a checkout of the pinned release and writes `crates/kinds/src/rules/declared.txt`, one line per field, in
+//! the language that `crates/kinds/src/rules/parse.rs` explains. Tags that are enforced (plain and `+k8s:beta`) become
+//! rules; `+k8s:alpha` ones are not enforced and left out, as are those behind feature gates. Constants of string types
+//! are written for every field of that type (`set=`), so that rules written by hand can refer to them.
 //!
 //! ```sh
 //! git clone --depth 1 --branch v1.37.0-rc.1 https://github.com/kubernetes/kubernetes
@@ -225,7 +225,7 @@ fn fields(package: &Package, name: &str) -> Vec<Field> {
     found
 }
 
-/// The rules of a field, in the words of the table.
+/// The rules of a field, in the language of the table.
 fn rules(package: &Package, field: &Field, union: &mut Vec<String>) -> String {
     let mut rules = String::new();
     let keys: Vec<&str> = field.tags.iter().filter_map(|tag| tag.strip_prefix("listMapKey=")).collect();

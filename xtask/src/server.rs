@@ -16,7 +16,7 @@ pub(crate) const ADMIN_TOKEN: &str = "admin-token";
 /// The token of `alice`, a user without permissions.
 pub(crate) const USER_TOKEN: &str = "user-token";
 const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nuser-token,alice,alice,\"devs\"\n";
-/// A debug build on a busy machine; the real thing takes milliseconds.
+/// For a debug build on a busy machine; a release build takes milliseconds.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server on a free port; stopped and its files removed when dropped.

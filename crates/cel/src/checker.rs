@@ -1,7 +1,7 @@
 //! Type checking: finds the type of every node and the overloads of every call.
 //!
 //! Follows cel-go's checker: types of lists and maps are unified, `dyn` fits everything, names are resolved as variables
-//! of comprehensions, declared variables and types, in this order. It reports errors in cel-go's words.
+//! of comprehensions, declared variables and types, in this order. It reports errors with cel-go's text.
 //!
 //! Recursion follows the tree, whose height the parser has bounded. Types are bounded by
 //! [`MAX_PARTS`](crate::types::MAX_PARTS), because a list of pairs of pairs doubles its type with each level.

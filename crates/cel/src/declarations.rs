@@ -35,7 +35,7 @@ pub(crate) fn read(tables: &[&'static str]) -> Functions {
     functions
 }
 
-/// Reads one line of the table, `name id target.(arguments) -> result`, where a function that is no member has no
+/// Reads one line of the table, `name id target.(arguments) -> result`, where a function that is not a member has no
 /// `target.`. Returns nothing for a line that is none; a test requires that there is no such line.
 fn declaration(line: &'static str) -> Option<(&'static str, Overload)> {
     let (name, rest) = line.split_once(' ')?;

@@ -44,7 +44,7 @@ impl EvalError {
         self.0.over_limit
     }
 
-    /// The message, in cel-go's words.
+    /// The message, with cel-go's text.
     ///
     /// Part of responses. Tests compare it with kube-apiserver's, so it should not be reworded.
     #[must_use]

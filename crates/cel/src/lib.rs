@@ -46,7 +46,6 @@
 //!
 //! # Reading order
 //!
-//!
 //! `parser` makes an `ast`, `checker` gives each node its type, `validators` look at literals, `cost::estimate`
 //! bounds what it can cost; `plan` turns the tree into operations, `eval` runs them over `value`s with the functions
 //! of `library`, and a [`Meter`] ends what runs too long. Each step follows cel-go, whose results, messages and

@@ -96,7 +96,7 @@ impl Planner<'_> {
         self.free(next);
     }
 
-    /// The cost of a selection: one more if it begins at something that is no variable.
+    /// The cost of a selection: one more if it begins at something that is not a variable.
     fn selection_cost(&self, operand: OpId) -> u64 {
         if self.is_attribute(operand) { 1 } else { 2 }
     }
@@ -192,7 +192,7 @@ impl Planner<'_> {
         self.add(Op::Index { operand, index, optional, cost })
     }
 
-    /// Plans `in` on a constant list as a lookup in a set. On an empty list it is false, whatever the item.
+    /// Plans `in` on a constant list as a lookup in a set. On an empty list it is false for every item.
     ///
     /// The set has the same equality as `in`: numbers of different types that are equal are one key. The cost of the
     /// call is no longer charged, as in cel-go.

@@ -41,7 +41,7 @@ impl Env {
     /// milliseconds.
     ///
     /// # Errors
-    /// All that is wrong with it, with places.
+    /// All errors of the expression, with positions.
     pub fn compile(&self, source: &str) -> Result<Expression, Issues> {
         let ast = parser::parse(source, &self.limits)?;
         let checked = checker::check(ast, self, source)?;
@@ -95,7 +95,7 @@ impl fmt::Debug for Program {
 
 /// The result of an evaluation and what it cost.
 ///
-/// The cost counts against a shared budget whatever the result is.
+/// The cost counts against a shared budget with any result.
 #[derive(Debug)]
 pub struct EvalOutcome<'a> {
     /// The value, or why there is none.

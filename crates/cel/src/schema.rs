@@ -2,7 +2,7 @@
 //!
 //! The type is what the checker needs, the bounds what the cost estimate needs, and the representation tells evaluation
 //! that a string is a timestamp or bytes. Sizes without a declared bound are derived from the largest request, 3 MiB,
-//! and from the smallest JSON of the element. Fields that are no identifiers are visible under their escaped name;
+//! and from the smallest JSON of the element. Fields that are not identifiers are visible under their escaped name;
 //! parts without a type (preserved unknown fields) are not visible at all. Kubernetes calls it `DeclType`.
 
 mod escape;
@@ -230,7 +230,7 @@ fn required(schema: &Json, fields: &BTreeMap<Text, Arc<Decl>>) -> u64 {
 
 /// Kind, version and name, which expressions can read at the root of every object.
 ///
-/// Of `metadata` only `name` and `generateName` can be read, as in Kubernetes.
+/// Only `name` and `generateName` of `metadata` can be read, as in Kubernetes.
 fn add_metadata(schema: &Json, name: &str, fields: &mut BTreeMap<Text, Arc<Decl>>) {
     let plain = || Arc::new(string(&Json::Null));
     fields.insert("kind".into(), plain());

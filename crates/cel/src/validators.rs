@@ -86,7 +86,7 @@ fn literal_argument(ast: &Ast, function: &str, args: &[Id], issues: &mut Issues)
 /// Refuses list and map literals with elements of several types. cel-go calls it the homogeneous aggregate literal
 /// validator.
 ///
-/// Reports the first element that differs and ends: further ones say the same.
+/// Reports the first element that differs and ends: further errors would repeat it.
 fn same_types(checked: &Checked, items: impl Iterator<Item = (Id, bool)>, issues: &mut Issues) {
     let mut first: Option<&Type> = None;
     for (item, optional) in items {

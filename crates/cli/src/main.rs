@@ -7,7 +7,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Declines huge pages, which a server of a few megabytes would hardly fill: it would be twice the size. The allocator, which
-/// takes its first memory before `main`, is built not to ask for them (`no_thp`); this is for kernels that give them unasked.
+/// makes its first allocation before `main`, is built not to request them (`no_thp`); this is for kernels that use them unasked.
 /// Kernels without this prctl ignore it.
 fn disable_huge_pages() {
     #[cfg(target_os = "linux")]

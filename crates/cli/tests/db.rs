@@ -53,7 +53,7 @@ async fn a_store_is_checked_backed_up_restored_and_compacted() {
     fails(&one, &["backup", file], &format!("listwatch: cannot back up: {file} exists already\n"));
     engine.close().await.unwrap();
     assert!(succeeds(&one, &["check"]).contains("20 changes\nkeys     4\n"));
-    // Beyond every revision that was handed out; the change that carries it is one more.
+    // Beyond every assigned revision; the change that carries it is one more.
     assert!(succeeds(&two, &["restore", file]).contains("revision 1000000020"));
     assert!(succeeds(&two, &["compact"]).contains("5 changes"));
     fails(&two, &["restore", file], "has a store already");

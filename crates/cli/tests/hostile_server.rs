@@ -40,7 +40,7 @@ fn serve(mut connection: TcpStream, answer: fn(&str) -> String) {
     }
 }
 
-/// A kubeconfig of a server that answers like this.
+/// A kubeconfig of a server that responds like this.
 fn server(answer: fn(&str) -> String) -> (TempDir, PathBuf) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

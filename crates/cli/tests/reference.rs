@@ -1,5 +1,6 @@
 //! The reference pages are made from the program: `docs/reference/flags.md` from the definitions of its flags,
-//! `docs/reference/metrics.md` from what `/metrics` answers. `cargo xtask reference` writes them; this test fails if they are old.
+//! `docs/reference/metrics.md` from what `/metrics` answers. `cargo xtask reference` writes them; this test fails if
+//! they are old.
 
 #![cfg(test)]
 

@@ -49,7 +49,7 @@ impl Talkative {
         Self { process, address, rest }
     }
 
-    /// Sends a request; the whole answer, head and body.
+    /// Sends a request; the whole response, head and body.
     fn send(&self, head: &str, token: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -162,7 +162,7 @@ fn secrets_appear_in_no_log_error_metric_or_debug_page() {
         ("GET /readyz?verbose HTTP/1.1".to_owned(), &admin, String::new()),
     ] {
         let answer = server.send(&head, token, &body);
-        // A permitted read of a Secret is no leak.
+        // A permitted read of a Secret is not a leak.
         if !head.starts_with("GET /api/v1") || !answer.starts_with("HTTP/1.1 200") {
             writeln!(seen, "{} -> {answer}", head.split(' ').next().unwrap()).unwrap();
         }
@@ -179,7 +179,7 @@ fn secrets_appear_in_no_log_error_metric_or_debug_page() {
     let pages = server.send("GET /debug/listwatch/errors HTTP/1.1", &admin, "");
     let audit = std::fs::read_to_string(directory.path().join("audit.log")).unwrap();
     let said = server.end();
-    assert!(said.len() > 1000, "it said enough to judge: {said}");
+    assert!(said.len() > 1000, "it said enough to compare: {said}");
     for (what, text) in [
         ("answers", &seen),
         ("logs", &said),

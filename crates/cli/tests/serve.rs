@@ -72,7 +72,7 @@ fn line(reader: &mut impl BufRead) -> String {
     text.trim_end().to_owned()
 }
 
-/// The kubeconfig that the second line tells people to use.
+/// The kubeconfig that the second line of output names.
 fn kubeconfig(running: &Running) -> PathBuf {
     let words: Vec<_> = running.hint.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "--kubeconfig").unwrap();

@@ -128,7 +128,7 @@ async fn servers_on_one_etcd_accept_each_others_tokens_and_fail_over() {
     for server in [&one, &two] {
         let client = server.client_with(token);
         let deadline = Instant::now() + PATIENCE;
-        // The other server learns of the account a moment later.
+        // The other server sees the account a moment later.
         while client.call(Method::POST, WHO, Some(&json!({}))).await.unwrap().0 != StatusCode::CREATED {
             assert!(Instant::now() < deadline, "the token is good at both");
         }
@@ -142,7 +142,7 @@ async fn servers_on_one_etcd_accept_each_others_tokens_and_fail_over() {
         }
         let map = json!({"metadata": {"name": format!("map{number}")}, "data": {"k": "v"}});
         let (status, answer) = either.call(Method::POST, MAPS, Some(&map)).await;
-        // A server that died after it wrote could not say so; the other one tells.
+        // A server that died after the write could not answer; the other one shows the result.
         assert!(matches!(status.as_u16(), 201 | 409), "{number}: {answer}");
         let (status, _) = either.call(Method::GET, &format!("{MAPS}/map{number}"), None).await;
         assert_eq!(status, StatusCode::OK, "{number}");

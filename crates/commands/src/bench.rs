@@ -106,7 +106,7 @@ pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the load to its end. An interrupt ends it early, with the figures so far; a second one gives up on requests
+/// Runs the load to its end. An interrupt ends it early, with the figures so far; a second one abandons requests
 /// that are not answered.
 async fn until_interrupted<T>(
     load: impl Future<Output = anyhow::Result<T>>,
@@ -127,7 +127,7 @@ async fn until_interrupted<T>(
 ///
 /// # Errors
 ///
-/// The first client that cannot measure. Failed requests are counted and are no errors.
+/// The first client that cannot measure. Failed requests are counted and are not errors.
 async fn load(
     client: &kube::Client,
     namespace: &str,

@@ -1,7 +1,7 @@
 //! The version, commit and build date of this program.
 //!
 //! Commit and date come from the build script through environment variables, and are `unknown` in a build without git,
-//! such as from a source archive. The date is that of the commit and not of the build, so that the same source gives
+//! such as from a source archive. The date is that of the commit and not of the build, so that the same source makes
 //! the same binary.
 
 /// The version of the package.

@@ -26,7 +26,7 @@ const MAX_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is no map of flags. Unknown flags are reported by the parser of flags.
+/// The file cannot be read, or is not a map of flags. Unknown flags are reported by the parser of flags.
 pub(crate) fn expand(command: &Command, arguments: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
     let is_serve = arguments.get(1).is_some_and(|command| command == "serve");
     let Some(path) = named(&arguments).filter(|_| is_serve) else { return Ok(arguments) };
@@ -69,7 +69,7 @@ fn read(command: &Command, path: &Path) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Tells flags with a value (`--anonymous-auth=false`) from switches (`--no-console`).
+/// Distinguishes flags with a value (`--anonymous-auth=false`) from switches (`--no-console`).
 fn takes_value(command: &Command, name: &str) -> bool {
     let mut flags = command.find_subcommand("serve").into_iter().flat_map(Command::get_arguments);
     flags.any(|flag| flag.get_long() == Some(name) && flag.get_action().takes_values())

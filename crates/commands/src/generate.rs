@@ -1,7 +1,7 @@
 //! `listwatch completions` and `listwatch man`, made from the same flag definitions as `--help`.
 //!
 //! Both are generated into memory first and then written at once: clap's generators panic if writing fails, and a
-//! closed pipe is no failure of this program. The page of all flags in the documentation is `reference`.
+//! closed pipe is not a failure of this program. The page of all flags in the documentation is `reference`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ pub(crate) fn man<C: CommandFactory>(arguments: &ManArguments) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the definition of a command under its full name. A name that is none is wrong usage.
+/// Returns the definition of a command under its full name. An unknown name is a usage error.
 fn described<C: CommandFactory>(name: Option<&str>) -> Command {
     let mut all = C::command();
     all.build();

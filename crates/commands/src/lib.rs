@@ -114,7 +114,7 @@ fn outcome() -> anyhow::Result<ExitCode> {
 }
 
 /// Parses the command line, with the flags of the file that `--config` names. Flags of a file are parsed like typed ones,
-/// so that an error says where else to look.
+/// so that an error names its cause.
 fn parse(typed: Vec<OsString>) -> anyhow::Result<CliArguments> {
     let file = config_file::named(&typed);
     let mut command = CliArguments::command();
@@ -150,7 +150,7 @@ fn run(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Resul
 fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        // An answer of the API server is its message; below it is the same Status again.
+        // A response of the API server is its message; below it is the same Status again.
         let answer = match cause.downcast_ref::<kube::Error>() {
             Some(kube::Error::Api(status)) => Some(status.message.clone()),
             _ => None,
@@ -181,7 +181,7 @@ fn append(text: &mut String, cause: &str) {
 mod tests {
     use super::*;
 
-    /// `list -l 'a=('` used to print the Status of the answer as a Rust value, after its message.
+    /// `list -l 'a=('` used to print the Status of the response as a Rust value, after its message.
     #[test]
     fn an_error_of_the_api_is_its_message_alone() {
         let status = kube::core::Status::failure("field label not supported: x", "BadRequest").with_code(400);

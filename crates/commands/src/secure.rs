@@ -25,7 +25,8 @@ use crate::token_issuers::TokenIssuerArguments;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct Secure {
-    /// Serve plain HTTP, for tests on loopback; on other addresses the flag must be given twice, because tokens are sent in plain text
+    /// Serve plain HTTP, for tests on loopback; on other addresses the flag must be given twice, because tokens are
+    /// sent in plain text
     #[arg(long, action = ArgAction::Count)]
     insecure_http: u8,
 
@@ -109,7 +110,7 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Finds what can be found wrong before anything is created.
+    /// Checks what can be checked before anything is created.
     pub(crate) fn check(&self, bind: SocketAddr) -> anyhow::Result<()> {
         if self.insecure_http == 1 && !bind.ip().is_loopback() {
             anyhow::bail!(

@@ -23,7 +23,8 @@ pub(crate) struct StoreArguments {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     history_age: Duration,
 
-    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]; as many as the live objects have at most, or 64 MiB
+    /// Limit on the history in bytes [2GiB, 500MiB, …]; at most the size of the live objects is used, or 64 MiB if that
+    /// is more
     #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = bytes)]
     history_bytes: u64,
 
@@ -35,7 +36,7 @@ pub(crate) struct StoreArguments {
     etcd: EtcdArguments,
 }
 
-/// The flags have the names that kube-apiserver gives them, where it has them.
+/// Flags that kube-apiserver has, too, have its names.
 #[derive(Args, Clone, Debug)]
 struct EtcdArguments {
     /// Keep data in etcd; several servers may share one cluster

@@ -47,7 +47,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON of one line from a server, for a terminal: the characters that [`visible`] replaces are written as escapes of JSON, so
-/// that strings mean the same. Controls outside of strings and bytes that are no text are no JSON, and are made harmless.
+/// that strings mean the same. Controls outside of strings and bytes that are not text are not JSON, and are made harmless.
 pub(crate) fn visible_json(json: &[u8]) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(json);
     if !text.chars().any(is_unsafe) {
@@ -129,7 +129,7 @@ fn cells(word: &str) -> usize {
         .sum()
 }
 
-/// A number of things, as in `1 object` and `2 objects`.
+/// A count with its noun, as in `1 object` and `2 objects`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
@@ -176,7 +176,7 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
 mod tests {
     use super::*;
 
-    /// An event with escape sequences in its message rewrote the lines above it in the terminal of whoever listed events.
+    /// An event with escape sequences in its message rewrote the lines above it in the terminal of a user who listed events.
     #[test]
     fn what_comes_from_a_server_cannot_control_the_terminal() {
         assert!(matches!(visible("plain ✓ ü"), Cow::Borrowed(_)));

@@ -66,7 +66,7 @@ pub struct Names {
 
 /// One version of a kind.
 ///
-/// Cheap to clone: schema, JSON and rules are behind `Arc`s, because the registry hands a version to every request.
+/// Cheap to clone: schema, JSON and rules are behind `Arc`s, because the registry clones a version for every request.
 #[derive(Clone, Debug)]
 #[doc(alias = "CustomResourceDefinitionVersion")]
 pub struct DefinitionVersion {
@@ -287,7 +287,7 @@ fn deprecation(version: &Value, all: &[Value], group: &str, kind: &str) -> Strin
     }
 }
 
-/// Gives a new definition the status it starts with: nothing accepted yet, one version stored.
+/// Sets the initial status of a new definition: no names accepted, one stored version.
 ///
 /// Replaces what the client sent: status is the controller's. kube-apiserver does the same in `PrepareForCreate`.
 pub fn begin(object: &mut Value) {

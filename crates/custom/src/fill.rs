@@ -9,13 +9,13 @@ use listwatch_wire::json::{Map, Value};
 
 use crate::Schema;
 
-/// The most bytes of defaults that are added to an object: far more than can be stored of it. A list of many empty objects would else become
-/// as many copies of what the schema says about one.
+/// The most bytes of defaults that are added to an object: far more than can be stored of it. A list of many empty
+/// objects would else become as many copies of the defaults of one.
 const MOST_ADDED: usize = 8 << 20;
 
 /// Fills absent fields that have a default, everywhere in the object, up to a size that cannot be stored anyway.
 ///
-/// A `null` where the schema does not allow one counts as absent: it is dropped, and gives way to a default.
+/// A `null` where the schema does not allow one counts as absent: it is dropped, and replaced by the default if there is one.
 ///
 /// Costs as much as the object and its schema have in common, plus what is added. Called for requests, for objects
 /// that are read from the store, and for defaults themselves.
@@ -37,8 +37,8 @@ pub fn fill(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED, nulls: Nulls::Dropped }.fill(schema, value);
 }
 
-/// Fills in the defaults of an applied object. A `null` in it is a value: only a default takes its place, and validation refuses it
-/// where it may not be.
+/// Fills in the defaults of an applied object. A `null` in it is a value: only a default takes its place, and
+/// validation refuses it where it may not be.
 pub fn fill_applied(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED, nulls: Nulls::Kept }.fill(schema, value);
 }
@@ -87,7 +87,7 @@ impl Filler {
         }
     }
 
-    /// Puts the default of elements or of values of a map in the place of a null, which has a place but no name to be missing by.
+    /// Replaces a null among elements or map values by their default.
     fn fill_null_or_below(&mut self, schema: &Schema, value: &mut Value) {
         if let Some(default) = &schema.default
             && value.is_null()
@@ -113,8 +113,8 @@ impl Filler {
 
     /// Takes the room of a field; false if there is none.
     ///
-    /// Once there is no room, later defaults are left out as well, whatever their size: the object is too large to be
-    /// stored anyway, and the size check of the write says so.
+    /// Once there is no room, all later defaults are left out as well: the object is too large to be
+    /// stored anyway, and the size check of the write rejects it.
     fn takes(&mut self, name: &str, default: &Value) -> bool {
         let left = self.room.checked_sub(name.len() + weight(default));
         self.room = left.unwrap_or(0);

@@ -101,7 +101,7 @@ fn is_label(text: &str) -> bool {
     ends.iter().all(|end| end.is_some_and(plain)) && text.bytes().all(|b| plain(b) || b == b'-')
 }
 
-/// Any character may stand before the fraction of a second, as in kube-openapi.
+/// Any character may precede the fraction of a second, as in kube-openapi.
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok()
 });

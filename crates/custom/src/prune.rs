@@ -114,7 +114,7 @@ impl PruneWalk {
         self.fields(schema, fields, |name| matches!(name, "apiVersion" | "kind" | "metadata"));
     }
 
-    /// Prunes a value. Embedded resources keep their metadata, whatever the schema says.
+    /// Prunes a value. Embedded resources keep their metadata under any schema.
     fn value(&mut self, schema: &Schema, value: &mut Value) {
         match value {
             Value::Object(_) if schema.embedded => self.resource(schema, value),

@@ -34,7 +34,7 @@ struct RuleNode {
     decl: Option<Arc<Decl>>,
     type_name: Text,
     rules: Vec<ExpressionRule>,
-    /// The fields that tell the elements of a list apart.
+    /// The key fields of the elements of a list.
     list_keys: Option<Vec<Text>>,
     /// Sorted by name, which is the order of errors.
     properties: Vec<(Text, RuleNode)>,
@@ -138,7 +138,7 @@ impl Rules {
     /// Evaluates all rules; those that use `oldSelf` only if there is an old object.
     #[must_use]
     pub fn evaluate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        self.judge(object, old).errors
+        self.verdict(object, old).errors
     }
 
     /// Evaluates all rules. Violations in unchanged parts are returned as warnings.
@@ -146,7 +146,7 @@ impl Rules {
     /// The object must have passed [`validate`](crate::validate()) before: rules rely on the declared types, and a
     /// value of another type makes them fail with an error of evaluation.
     #[must_use]
-    pub fn judge(&self, object: &Value, old: Option<&Value>) -> RuleVerdict {
+    pub fn verdict(&self, object: &Value, old: Option<&Value>) -> RuleVerdict {
         self.root.as_ref().map(|root| evaluate::evaluate(root, object, old)).unwrap_or_default()
     }
 }

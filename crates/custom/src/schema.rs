@@ -260,14 +260,14 @@ impl Pattern {
         &self.text
     }
 
-    /// The compiled pattern. Values may have any form if there is none, and if it is no expression, which is an error of
+    /// The compiled pattern. Values may have any form if there is none, and if it is not an expression, which is an error of
     /// its definition.
     #[must_use]
     pub(crate) fn compiled(&self) -> Option<Arc<CompiledPattern>> {
         if self.text.is_empty() { None } else { listwatch_cel::pattern(&self.text).ok() }
     }
 
-    /// The reason for which the pattern is no valid expression, in Go's words.
+    /// The reason for which the pattern is not a valid expression, with Go's text.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         if self.text.is_empty() {

@@ -32,7 +32,7 @@ const NESTED: [&str; 6] = ["items", "additionalProperties", "not", "allOf", "any
 const MAX_PATH_BYTES: usize = 128 << 20;
 
 /// Returns the reason for which a schema is not read at all: it nests too deep, or its paths are too long. It does not recurse:
-/// reading a schema takes more stack per level than reading JSON does, and the depth of JSON alone is no bound.
+/// reading a schema takes more stack per level than reading JSON does, and the depth of JSON alone is not a bound.
 pub(crate) fn exceeded_bound(schema: &Value) -> Option<String> {
     let (mut open, mut bytes) = (vec![(schema, 0, 0)], 0_usize);
     while let Some((schema, depth, length)) = open.pop() {
@@ -100,7 +100,7 @@ pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<Fi
         );
         let missing = FieldError::required(format!("{path}.type"), "must not be empty at the root");
         match schema.type_name.as_str() {
-            // Another extension stands for the type of the root.
+            // Another extension replaces the type of the root.
             "" if schema.preserve_unknown || schema.int_or_string => {}
             "" => errors.push(missing),
             _ => errors.push(wrong),
@@ -211,7 +211,7 @@ fn lists(schema: &Schema, path: &str, errors: &mut FieldErrors) {
                 "must not be empty if x-kubernetes-list-type is map",
             ));
         }
-        // Absent or empty: `keywords.rs` tells the two apart.
+        // Absent or empty: `keywords.rs` distinguishes the two.
         "" => {}
         other @ ("atomic" | "set") => errors.push(FieldError::invalid(
             field,

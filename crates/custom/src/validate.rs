@@ -9,10 +9,11 @@
 mod combinations;
 mod lists;
 mod numbers;
+mod types;
 
 use std::ops::Range;
 
-use listwatch_wire::json::{Number, Value};
+use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrors};
 
 pub(crate) use self::lists::map_key;
@@ -31,7 +32,7 @@ const BYTES_PER_STEP: usize = 16;
 /// The work of searching for a pattern that counts as one step. It is that of the worst case, which most searches are far from.
 const SEARCH_WORK_PER_STEP: u64 = 4;
 
-/// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
+/// Checks a value, and on update only what changed: a part equal to the old one is not validated again, so that a
 /// tightened schema does not lock up objects that were valid once.
 ///
 /// Costs as much as the changed parts of the object and the schema have in common: equal parts are often the same
@@ -48,12 +49,12 @@ const SEARCH_WORK_PER_STEP: u64 = 4;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let errors = ValidateWalk::new(MAX_STEPS).judge(schema, value, old);
+    let errors = ValidateWalk::new(MAX_STEPS).run(schema, value, old);
     match old {
         // Once there are repeated elements, there may be more, wherever they are.
         Some(old) if !errors.is_empty() && repetitions(schema, old) => {
             let mode = ValidationMode::KeepRepetitions;
-            ValidateWalk { mode, ..ValidateWalk::new(MAX_STEPS) }.judge(schema, value, Some(old))
+            ValidateWalk { mode, ..ValidateWalk::new(MAX_STEPS) }.run(schema, value, Some(old))
         }
         _ => errors,
     }
@@ -61,8 +62,7 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Fiel
 
 /// Validates a default by the schema that it is declared in.
 pub(crate) fn validate_default(schema: &Schema, default: &Value) -> Vec<FieldError> {
-    ValidateWalk { mode: ValidationMode::Default, ..ValidateWalk::new(MAX_STEPS) }
-        .judge(schema, default, None)
+    ValidateWalk { mode: ValidationMode::Default, ..ValidateWalk::new(MAX_STEPS) }.run(schema, default, None)
 }
 
 /// One walk over an object and its schema.
@@ -94,8 +94,8 @@ enum ValidationMode {
     Default,
 }
 
-/// The number of kube-openapi's validators that apply to a value, besides those of its parts and its alternatives: of every value the
-/// composition and the enumeration, of a number its bounds, and so on. Some count twice.
+/// The number of kube-openapi's validators that apply to a value, besides those of its parts and its alternatives: of
+/// every value the composition and the enumeration, of a number its bounds, and so on. Some count twice.
 fn validators_of(schema: &Schema, value: &Value) -> usize {
     let by_kind = match value {
         Value::Null => return 1,
@@ -122,7 +122,7 @@ impl ValidateWalk {
 
     /// Validates a value and returns the errors. When the steps are used up, that is the only error: what was found
     /// before may be wrong.
-    fn judge(mut self, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    fn run(mut self, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         self.value(schema, value, old);
         match self.exhausted_at {
             None => self.errors.into_vec(),
@@ -177,62 +177,6 @@ impl ValidateWalk {
             _ => {}
         }
         self.enumeration(schema, value);
-    }
-
-    /// Checks the JSON type. A mismatch does not end the validation of the value.
-    fn check_type(&mut self, schema: &Schema, value: &Value) {
-        let actual = type_of(value);
-        if schema.int_or_string {
-            if self.mode == ValidationMode::Default {
-                return;
-            }
-            return self.expect_type(matches!(actual, "integer" | "string"), "integer,string", actual);
-        }
-        match schema.type_name.as_str() {
-            "" => {}
-            "string" if format::is_known(&schema.format) => self.formatted_type(&schema.format, actual),
-            "number" => self.expect_type(matches!(actual, "integer" | "number"), "number", actual),
-            "integer" if actual == "number" => self.no_integer(&schema.format),
-            expected => self.expect_type(expected == actual, expected, actual),
-        }
-    }
-
-    /// Checks the type of a value that should be a text with a format. kube-openapi compares formats instead of types, and leaves lists
-    /// like texts to the validator of formats, which has nothing to say about them.
-    fn formatted_type(&mut self, format: &str, actual: &str) {
-        match actual {
-            "string" | "array" => {}
-            "null" => self.expect_type(false, "string", actual),
-            "integer" => self.expect_type(false, format, "int64"),
-            "number" => self.expect_type(false, format, "float64"),
-            _ => self.expect_type(false, format, ""),
-        }
-    }
-
-    /// Reports a number that is no integer. kube-apiserver checks the format too and loses the path on the way; formats with a
-    /// size it takes for types.
-    fn no_integer(&mut self, format: &str) {
-        let field = self.field();
-        let form = match format {
-            "int32" | "int64" | "uint32" | "uint64" => {
-                self.expect_type(false, format, "float64");
-                format!("with format {format}")
-            }
-            _ => {
-                self.expect_type(false, "integer", "number");
-                "(default format)".to_owned()
-            }
-        };
-        let detail = format!("Checked value must be of type integer {form} in {field}");
-        self.errors.push(FieldError::invalid("<nil>", "", detail));
-    }
-
-    /// Types are reported as by go-openapi, with the type that was found.
-    fn expect_type(&mut self, fits: bool, expected: &str, actual: &str) {
-        if !fits {
-            let detail = self.in_body(&format!("must be of type {expected}: {actual:?}"));
-            self.errors.push(FieldError::type_invalid(self.field(), actual, detail));
-        }
     }
 
     /// Form and format are reported both: they are separate validators in kube-openapi.
@@ -367,7 +311,7 @@ impl ValidateWalk {
         out.trim_start_matches('.').to_owned()
     }
 
-    /// Goes one step down, and restores the path afterwards.
+    /// Calls a function one step down the path, and restores the path afterwards.
     fn below<T>(&mut self, step: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         self.path.push_str(step);
@@ -384,34 +328,6 @@ fn size(value: &Value) -> usize {
         Value::Object(fields) => 1 + fields.iter().map(|(_, value)| size(value)).sum::<usize>(),
         Value::String(text) => 1 + text.len() / BYTES_PER_STEP,
         _ => 1,
-    }
-}
-
-/// The largest number up to which every integer is one in floating point.
-const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
-/// The part of a number that its fraction may be of for it to pass as an integer.
-const NEGLIGIBLE: f64 = 1e-9;
-
-/// Returns true for an integer of 64 bits, and for one in floating point as go-openapi has it: exact, and nearly without a
-/// fraction.
-fn is_integer(number: &Number) -> bool {
-    let nearly = |number: f64| {
-        let distance = (number - number.round()).abs();
-        number.abs() <= MAX_EXACT && (distance == 0.0 || distance < NEGLIGIBLE * number.round().abs())
-    };
-    number.as_i64().is_some() || (number.is_f64() && number.as_f64().is_some_and(nearly))
-}
-
-/// The JSON type in go-openapi's words. A float without a fraction counts as an integer.
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if !is_integer(number) => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -16,7 +16,7 @@ use listwatch::kube::client;
 use listwatch::workqueue::{Job, Options, Outcome, Queue, Runner};
 use listwatch::{Event, HandlerOptions, InformerFactory, Lister, ObjectError, ObjectKey};
 
-/// The time a Pod may be pending, unless the command line says otherwise.
+/// The default of the time a Pod may be pending.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main]

@@ -112,7 +112,7 @@ struct Context {
 
 async fn reconcile(context: Arc<Context>, key: ObjectKey) -> Result<Outcome, Box<dyn Error + Send + Sync>> {
     let Ok(greeting) = context.greetings.namespace(key.namespace()).get(key.name()) else {
-        // Its ConfigMap goes with it: the server's garbage collector follows the owner reference.
+        // Its ConfigMap is deleted with it: the server's garbage collector follows the owner reference.
         return Ok(Outcome::Done);
     };
     let greeting = greeting.get()?;

@@ -21,7 +21,7 @@ use listwatch::lister_watcher::{ListRequest, ListVersion, WatchEvent, WatchReque
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let pods = KubeSource::of::<Pod>(client(kube::Config::infer().await?)?);
-    // A list says from where on to watch; one object is enough for that.
+    // A list returns the resourceVersion to watch from; one object is enough for that.
     let page = pods.list(&ListRequest::first(ListVersion::MostRecent, Some(1))).await?;
     let timeout = Some(Duration::from_secs(300));
     let request = WatchRequest { revision: Some(page.revision), initial_events: false, timeout };

@@ -27,7 +27,7 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         self.entries.len()
     }
 
-    /// Puts an entry in as the latest. Returns what had to go for it: the previous value, or the oldest entry.
+    /// Inserts an entry as the latest. Returns the one it replaces or evicts: the previous value, or the oldest entry.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<(K, V)> {
         let replaced = self.remove(&key).map(|value| (key.clone(), value));
         let evicted = if self.len() >= self.capacity { self.pop_oldest() } else { None };
@@ -56,7 +56,7 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         Some(value)
     }
 
-    /// Takes an entry out, whatever its age.
+    /// Removes an entry of any age.
     pub(crate) fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,

@@ -17,7 +17,7 @@ use crate::processor::HandlerStatus;
 pub enum MetricKind {
     /// It only grows.
     Counter,
-    /// It goes up and down.
+    /// A value that goes up and down.
     Gauge,
 }
 
@@ -101,7 +101,7 @@ pub trait Measured: Sized + 'static {
     const FIGURES: &'static [Figure<Self>];
 }
 
-/// Reports every figure of some things of a kind, each with its name.
+/// Reports every figure of some components of one kind, each under its name.
 ///
 /// ```
 /// use listwatch::event_recorder::RecorderStats;
@@ -115,7 +115,7 @@ pub fn collect_each<T: Measured>(named: &[(&str, T)], metrics: &mut impl Metrics
     table(T::FIGURES, metrics, || named.iter().map(|(name, status)| ([(T::LABEL, *name)], status)));
 }
 
-/// All figures of all things, figure by figure: samples of one name must not be interleaved with others.
+/// All figures of all components, figure by figure: samples of one name must not be interleaved with others.
 fn table<'a, T: 'a, L, I>(figures: &[Figure<T>], metrics: &mut impl Metrics, things: impl Fn() -> I)
 where
     L: AsRef<[(&'static str, &'a str)]>,

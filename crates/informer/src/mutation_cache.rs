@@ -46,7 +46,7 @@ impl Default for MutationOptions {
 enum MutationState<K> {
     /// This version, or a newer one.
     Written(Object<K>),
-    /// The object with this uid was deleted by this program: it is hidden in whatever version the store still has it.
+    /// The object with this uid was deleted by this program: every version of it in the store is hidden.
     Deleted(Object<K>),
     /// A deletion that the watch delivered, up to where.
     Gone(Object<K>),

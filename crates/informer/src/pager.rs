@@ -183,7 +183,7 @@ impl Pager {
         }
     }
 
-    /// Takes the answer: a page names the next request, an expired token may have a replacement, any other error ends
+    /// Takes the response: a page names the next request, an expired token may have a replacement, any other error ends
     /// the list.
     fn received(&mut self, result: Result<SourcePage, SourceError>) {
         let Some(asked) = self.next.take() else { return };

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::lister_watcher::{ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream};
 use crate::reflector::{Backoff, BackoffOptions};
 
-/// A watch that lived this long was no failure, however it ended.
+/// A watch that lived this long was not a failure, however it ended.
 const HEALTHY: Duration = Duration::from_secs(1);
 
 /// The delays and deadlines of a [`RetryWatcher`]. They are those of the reflector where both have one.
@@ -49,7 +49,7 @@ impl Default for RetryWatcherOptions {
     }
 }
 
-/// The resource version does not say where to begin: zero means "any state", which is no place in a history.
+/// The resource version is no place to begin: zero means "any state", which is not a position in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a watch cannot resume from resource version 0; list first and begin after the list")]
 pub struct NoStart;
@@ -104,7 +104,7 @@ enum RetryDecision {
 }
 
 /// The reaction to an error: refusals and expiry end the watch, all others are retried.
-fn judge(error: &SourceError) -> RetryDecision {
+fn decide(error: &SourceError) -> RetryDecision {
     // 401 and 403 do not heal by asking again; 410 at any point means that events are missing for good.
     let hopeless =
         error.status().is_some_and(|status| matches!(status.code, 401 | 403)) || error.is_expired();
@@ -186,7 +186,7 @@ impl RetryState {
     async fn failed(&mut self, error: SourceError) -> Option<SourceError> {
         let lived = self.open.take().map(|(_, opened)| opened.elapsed());
         self.ready.clear();
-        match judge(&error) {
+        match decide(&error) {
             RetryDecision::End => {
                 self.ended = true;
                 Some(error)

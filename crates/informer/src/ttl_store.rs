@@ -66,7 +66,7 @@ impl<K: Clone + Eq + Hash, V> TtlStore<K, V> {
         Self { ttl: options.ttl, entries: Lru::new(options.capacity) }
     }
 
-    /// Puts a value in, with its age beginning now; returns the one it replaces, if that had not expired.
+    /// Inserts a value with the age zero; returns the one it replaces, if that had not expired.
     pub fn insert(&mut self, key: K, value: V, now: Instant) -> Option<V> {
         self.purge(now);
         let previous = self.entries.remove(&key).map(|(_, value)| value);

@@ -1,5 +1,5 @@
 //! Four ways in which kube-rs (5.0) loses track, each beside what happens here. Both sides get the same client and the
-//! same answers; only what is built on top of it differs.
+//! same results; only what is built on top of it differs.
 //!
 //! The assertions about kube-rs are there to notice when it gets better: then its half of the test is to be deleted.
 
@@ -53,7 +53,7 @@ fn list(version: &str, names: &[String]) -> Value {
     json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items})
 }
 
-/// The place in which the server says that resource version 5 is too old.
+/// The response in which the server reports that resource version 5 is too old.
 #[derive(Clone, Copy)]
 enum Expired {
     /// In the status line.
@@ -163,7 +163,7 @@ fn our_word<K>(event: Event<K>) -> String {
     }
 }
 
-/// The server has forgotten the version of the list before the watch begins, and says so in the status line.
+/// The server has compacted the version of the list before the watch begins, and responds with 410.
 #[tokio::test(start_paused = true)]
 async fn expired_at_the_start_of_a_watch() {
     let server = Server::new(&["a"], &["a", "b"], Expired::AtStart);
@@ -220,7 +220,7 @@ fn config_map(name: &str) -> ConfigMap {
     ConfigMap { metadata: ObjectMeta { name, namespace, ..ObjectMeta::default() }, ..ConfigMap::default() }
 }
 
-/// An object comes and goes before the subscriber has looked; then twenty others come.
+/// An object is created and deleted before the subscriber polls; then twenty others are created.
 #[tokio::test(start_paused = true)]
 async fn a_wake_up_that_gets_lost() {
     let (store, writer) = reflector::store_shared::<ConfigMap>(5);

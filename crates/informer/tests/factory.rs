@@ -8,7 +8,7 @@ use listwatch::InformerFactory;
 use listwatch::factory::Scope;
 use support::server::Server;
 
-/// Streams one object as the initial state, whatever is asked for, and stays open.
+/// Streams one object as the initial state of any request, and stays open.
 fn server() -> Server {
     let lines = concat!(
         r#"{"type":"ADDED","object":{"metadata":{"name":"one","namespace":"x","resourceVersion":"5","labels":{"a":"b"}}}}"#,

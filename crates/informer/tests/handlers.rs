@@ -223,7 +223,7 @@ async fn a_stream_is_a_handler_that_is_polled() {
     assert_eq!(informer.status().handlers.len(), 0);
 }
 
-/// Created and deleted before the stream is polled for the first time: nothing to tell, and nothing hangs.
+/// An object that is created and deleted before the first poll of the stream causes no event, and nothing hangs.
 #[tokio::test(start_paused = true)]
 async fn no_wake_up_is_lost_when_a_backlog_runs_empty() {
     let (source, informer) = synced(&[]).await;

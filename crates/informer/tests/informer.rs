@@ -103,7 +103,7 @@ async fn several_namespaces_make_one_cache_and_fail_apart() {
         ["add two/b 7 initial", "synced", "delete two/b 7 final state unknown", "add two/c 55"]
     );
     assert_eq!(informer.store().len(), 2);
-    // The store stands where the slowest source stands.
+    // The position of the store is that of the slowest source.
     assert_eq!(informer.store().revision(), Revision(1));
     advance(Duration::from_secs(1)).await;
     informer.stop().await;
@@ -134,7 +134,7 @@ async fn an_object_that_an_index_cannot_place_is_reported() {
     assert_eq!((snapshot.len(), snapshot.by_index(&index, "n1").unwrap().count()), (2, 1));
 }
 
-/// However long a reader takes over its list, the writer goes on; and the reader sees one moment all the while.
+/// A slow reader of a list does not block the writer, and sees one state all the while.
 #[test]
 fn a_reader_in_the_middle_of_a_list_does_not_hold_up_the_writer() {
     let (store, mut writer) = listwatch::Store::<Value>::new();

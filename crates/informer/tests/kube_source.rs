@@ -1,5 +1,5 @@
-//! The standard source over a `kube::Client` whose server is a function: what goes over the wire, and what comes back
-//! whatever the pieces it comes in.
+//! The standard source over a `kube::Client` whose server is a function: the requests it sends, and the decoding of responses
+//! in pieces of any size.
 #![cfg(test)]
 
 mod support;
@@ -222,7 +222,7 @@ async fn a_long_head_in_single_bytes_is_refused_early() {
     assert!(error.to_string().contains("first 65536 bytes"), "{error}");
 }
 
-/// An answer without a body was an error without words.
+/// A response without a body was an error without a message.
 #[tokio::test]
 async fn an_empty_error_names_its_code() {
     let server = Server { code: 302, ..Server::answering("") };

@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 
 #[tokio::test(start_paused = true)]
 async fn stopping_is_immediate_whatever_it_waits_for() {
-    // Waiting for an answer, for the end of a backoff, and for events.
+    // Waiting for a response, for the end of a backoff, and for events.
     let silent = Scripted::default();
     let refusing = Scripted::lists_only();
     refusing.on_list(ScriptedAnswer::Error(Status::too_many_requests("no", 3600).into()));

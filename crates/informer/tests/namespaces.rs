@@ -79,7 +79,7 @@ async fn a_namespace_comes_and_goes() {
     assert_eq!(informer.status().sources.len(), 1);
 }
 
-/// Removing and adding a namespace again at once must not lose its objects, nor tell deletions after additions.
+/// Removing and adding a namespace again at once must not lose its objects, nor report deletions after additions.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_returns_at_once_is_whole() {
     for form in [Form::InOrder, Form::Coalescing] {
@@ -185,7 +185,7 @@ async fn a_failing_namespace_does_not_delay_the_others() {
     tokio::time::timeout(Duration::from_secs(5), informer.store().wait_for(revision)).await.unwrap().unwrap();
 }
 
-/// An informer may begin with none; fixed sources say so.
+/// An informer may begin without namespaces; fixed sources are reported as such.
 #[tokio::test(start_paused = true)]
 async fn none_at_the_start_and_fixed_sources() {
     let cluster = Cluster::default();

@@ -73,7 +73,7 @@ async fn metrics_and_the_debug_page_show_lists_watches_problems_and_lag() {
     );
 }
 
-/// Two namespaces, of which one may not be listed: the page says which, and that the other is well.
+/// Two namespaces, of which one may not be listed: the page names it, and shows the other as healthy.
 #[tokio::test(start_paused = true)]
 async fn the_debug_page_shows_each_namespace_apart() {
     let (one, two) = (InMemory::new(10), Scripted::lists_only());

@@ -77,7 +77,7 @@ async fn content_that_a_restored_history_has_replaced_is_not_kept() {
     assert_eq!(informer.store().revision(), Revision(30));
 }
 
-/// An unchanged object is not delivered, whatever the resync settings of the handlers.
+/// An unchanged object is not delivered, under any resync settings of the handlers.
 #[tokio::test(start_paused = true)]
 async fn a_relist_of_unchanged_objects_delivers_no_events() {
     for resync in [None, Some(Duration::from_secs(3600))] {

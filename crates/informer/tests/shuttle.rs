@@ -131,7 +131,7 @@ fn replacements_are_atomic_to_readers_and_late_indexes_complete() {
     );
 }
 
-/// An own write at 7, the watch that catches up with it and goes on, two readers: none of them ever sees something older
+/// An own write at 7, a watch that reaches and passes it, two readers: none of them ever sees something older
 /// than what it has seen. It was not so when the store was read before the lock was taken: the other reader could
 /// remove the write in between.
 #[test]

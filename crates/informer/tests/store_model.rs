@@ -133,7 +133,7 @@ proptest! {
                 prop_assert_eq!(now.namespace(&space).count(), expected);
             }
         }
-        // Whatever was written since, a snapshot shows what it showed.
+        // A snapshot does not change with later writes.
         for (snapshot, expected) in snapshots {
             prop_assert_eq!(state_of(&snapshot), expected);
         }
@@ -207,7 +207,7 @@ async fn waiting_for_a_revision_ends_when_it_arrives_or_the_writer_is_dropped() 
     assert_eq!(store.wait_for(Revision(7)).await.unwrap_err().at, Revision(6));
 }
 
-/// A list brings an object again unchanged: what the cache has stays, with what was decoded of it.
+/// An object that is unchanged in a relist keeps its cached version, decoded form included.
 #[test]
 fn objects_unchanged_by_a_relist_keep_their_place() {
     let (store, mut writer) = Store::<Raw>::new();

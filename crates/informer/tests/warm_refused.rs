@@ -15,16 +15,16 @@ use support::informer::{Log, pod, settle};
 use support::warm::{Directory, Problems, builder, lists, run};
 use tokio::time::timeout;
 
-/// The answer of a server that is asked for its identity.
+/// The response of a server that is asked for its identity.
 #[derive(Clone, Copy)]
 enum IdentityAnswer {
     Named,
     Refused,
-    /// No answer, ever.
+    /// No response, ever.
     Silent,
 }
 
-/// A collection with a scope, of a server that may not say which one it is.
+/// A collection with a scope, of a server that may not return its identity.
 #[derive(Clone)]
 struct Scoped {
     pods: InMemory,

@@ -58,7 +58,7 @@ async fn a_retry_watcher_resumes_where_it_broke() {
     assert_eq!(source.requests(), expected);
 }
 
-/// Wherever the server says that history has ended, at the start or later, the watcher ends and says so.
+/// A 410, at the start or later, ends the watcher with an error.
 #[tokio::test(start_paused = true)]
 async fn a_retry_watcher_ends_with_expired_when_history_is_compacted() {
     let expired = || Status::expired("too old");

@@ -118,7 +118,7 @@ impl<'a> JsonEncoder<'a> {
         Self { out, before, spans: Spans::default(), exact: true, depth: 0, deepest: 0 }
     }
 
-    /// A whole object. `wanted` says which fields of the metadata are written.
+    /// A whole object. `wanted` selects the fields of the metadata that are written.
     fn object(&mut self, object: &Value, wanted: impl Fn(&str) -> bool) {
         let Value::Object(map) = object else { return self.value(object) };
         self.enter();

@@ -68,7 +68,7 @@ fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
 /// The tables of all Unicode categories are not included; controls, separators, surrogates, private use and the common
 /// format characters are recognised.
 ///
-/// Wrong for rare characters in either direction, which shows only in the escapes of an error message.
+/// Approximate for rare characters, which affects only the escapes in an error message.
 #[must_use]
 pub fn is_print(c: char) -> bool {
     c == ' '

@@ -17,14 +17,14 @@ mod scalars;
 /// recursive walk, and a worker's stack is 2 MiB.
 pub const MAX_DEPTH: usize = 512;
 
-/// The most duplicates reported, as in kube-apiserver; more would only make the answer large.
+/// The most duplicates reported, as in kube-apiserver; more would only make the response large.
 const MAX_DUPLICATES: usize = 100;
 
 /// The most bytes of paths that are written to report duplicates. A path may be as long as the text, and is written for each
 /// repetition of a key, also for one that was reported before.
 const MAX_DUPLICATE_BYTES: usize = 256 << 10;
 
-/// A tree, and what was wrong with it that a lenient reader would pass over.
+/// A tree, and the errors that a lenient reader ignores.
 ///
 /// Duplicates are not an error here: `fieldValidation` decides if they are ignored, warned about or refused.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +151,7 @@ impl Value {
     }
 }
 
-/// Checks that the bytes have the syntax of JSON, whatever their encoding.
+/// Checks that the bytes have the syntax of JSON, in any encoding.
 ///
 /// Builds and drops the tree: it is for small texts, such as a continue token.
 ///
@@ -274,7 +274,7 @@ impl<'a> JsonParser<'a> {
         Ok(value)
     }
 
-    /// Parses an object. Of duplicate keys the last counts, as in Go, and their paths are reported for strict field
+    /// Parses an object. The last of duplicate keys counts, as in Go, and their paths are reported for strict field
     /// validation.
     fn object(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         let mut map = Map::new();

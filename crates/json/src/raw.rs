@@ -80,7 +80,7 @@ fn is_key(bytes: &[u8], place: Range<usize>, key: &str) -> bool {
     }
 }
 
-/// The fields of one object, in order. Ends at the closing brace, or at the first thing that is no field.
+/// The fields of one object, in order. Ends at the closing brace, or at the first token that does not begin a field.
 ///
 /// Cloning is a copy of two words, for walks that look ahead.
 #[derive(Clone, Debug)]
@@ -254,7 +254,7 @@ pub fn scalar(raw: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok().filter(|text| !text.contains('\\'))
 }
 
-/// The text between the quotes of a string, without its escapes; `None` if it is no valid string.
+/// The text between the quotes of a string, without its escapes; `None` if it is not a valid string.
 ///
 /// Allocates only if there is an escape.
 ///

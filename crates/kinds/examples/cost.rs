@@ -1,6 +1,6 @@
 //! Measures the walks over the schema table: `cargo run --release -p listwatch-kinds --example cost`.
 //!
-//! Two objects stand for the rest: a ConfigMap of 1.2 KB, which is one large map, and a Pod of 10 KB, which is many small
+//! Two objects represent the rest: a ConfigMap of 1.2 KB, which is one large map, and a Pod of 10 KB, which is many small
 //! structs. Cloning the object is part of each figure that changes it, and is printed beside them.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The fastest of many short rounds: the machine may be busy with other things in the others.
+/// The fastest of many short rounds: other processes may disturb the rest.
 fn time(what: &str, mut work: impl FnMut()) {
     const CALLS: u32 = 100;
     let round = |work: &mut dyn FnMut()| {

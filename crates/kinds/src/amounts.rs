@@ -73,7 +73,7 @@ pub fn of_containers<T: Tree + ?Sized>(spec: &T, which: &str) -> Amounts {
                 *amount = sidecars.get(name).map_or(*amount, |more| amount.plus(*more));
             }
         }
-        // Whatever else the sidecars need was compared when they were added.
+        // The other amounts of the sidecars were compared when they were added.
         raise(&mut largest, &needed);
     }
     raise(&mut total, &largest);

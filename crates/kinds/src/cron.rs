@@ -43,7 +43,7 @@ pub enum ScheduleError {
     /// A step of zero never gets anywhere.
     #[error("step of range should be a positive number: {0}")]
     ZeroStep(String),
-    /// The text after `@every` is no duration.
+    /// The text after `@every` is not a duration.
     #[error("failed to parse duration {0}: time: {1} {2:?}")]
     Duration(String, String, String),
     /// A word after `@` that is not known.

@@ -146,9 +146,9 @@ impl Errors {
         kept
     }
 
-    /// The elements of a list that something is wrong with.
+    /// The elements of a list that have errors.
     ///
-    /// For rules that look at elements only if nothing else is wrong with them.
+    /// For rules that check elements only if they have no other errors.
     pub(crate) fn elements(&self, list: &Path<'_>) -> HashSet<usize> {
         if self.0.is_empty() {
             return HashSet::new();
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_read_like_the_reference() {
+    fn paths_read_as_in_kube_apiserver() {
         let spec = Path::root("spec");
         let ports = spec.child("ports");
         let first = ports.index(0);

@@ -55,7 +55,7 @@ pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
     name
 }
 
-/// Wipes what a client may not say about a new object and states its identity.
+/// Clears the metadata that a client may not set in a new object and sets its identity.
 ///
 /// `managedFields`, labels and the rest of what a client sent stay.
 ///
@@ -76,8 +76,8 @@ pub fn stamp_new(meta: &mut Map, uid: &str, now: &str) {
     meta.insert("creationTimestamp", now.into());
 }
 
-/// Removes the mark of a deletion: nothing new has been deleted yet. A POST does this before field owners are recorded, a PUT or an
-/// apply that creates after that.
+/// Removes the mark of a deletion: nothing new has been deleted yet. A POST does this before field owners are recorded,
+/// a PUT or an apply that creates after that.
 pub fn wipe_deletion(meta: &mut Map) {
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         meta.remove(key);

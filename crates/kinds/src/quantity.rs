@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The error of a text that is no quantity. The message is apimachinery's and ends up in field errors.
+/// The error of a text that is not a quantity. The message is apimachinery's and ends up in field errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
 pub struct InvalidQuantity;
@@ -48,7 +48,7 @@ struct Amount {
 /// The common forms are recognized without arithmetic; others cost a parse and an allocation.
 ///
 /// # Errors
-/// When the text is no quantity.
+/// When the text is not a quantity.
 pub fn canonical(text: &str) -> Result<Cow<'_, str>, InvalidQuantity> {
     if is_canonical(text) {
         return Ok(Cow::Borrowed(text));
@@ -101,7 +101,7 @@ fn is_canonical(text: &str) -> bool {
 /// ```
 ///
 /// # Errors
-/// When one of the texts is no quantity.
+/// When one of the texts is not a quantity.
 pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
     let (a, b) = (parse(a)?.in_finest(), parse(b)?.in_finest());
     Ok(a.cmp(&b))
@@ -129,7 +129,7 @@ impl Quantity {
     /// Reads a quantity.
     ///
     /// # Errors
-    /// When the text is no quantity.
+    /// When the text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, InvalidQuantity> {
         let amount = parse(text)?;
         Ok(Self { finest: amount.in_finest(), format: amount.format })
@@ -163,7 +163,7 @@ impl Quantity {
         self.plus(Self { finest: other.finest.saturating_neg(), ..other })
     }
 
-    /// Returns true if the amount is zero, in whatever unit it was written.
+    /// Returns true if the amount is zero, in any unit.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.finest == 0
@@ -263,7 +263,7 @@ fn digits(whole: &str, fraction: &str) -> Amount {
     amount
 }
 
-/// The powers of two and of ten a suffix stands for.
+/// The powers of two and of ten of a suffix.
 fn suffix_of(suffix: &str) -> Result<(u32, i32, QuantityFormat), InvalidQuantity> {
     let decimal = |exponent| Ok((0, exponent, QuantityFormat::DecimalSi));
     let binary = |power| Ok((power, 0, QuantityFormat::BinarySi));
@@ -337,7 +337,7 @@ impl Amount {
         {
             return binary_text(amount);
         }
-        // Suffixes stand for powers of a thousand, so the exponent goes down to the next one.
+        // Suffixes are powers of a thousand, so the exponent is rounded down to the next one.
         let exponent = (self.exponent.div_euclid(3) * 3).min(18);
         let mantissa = power(self.mantissa, self.exponent - exponent).unwrap_or(LARGEST);
         match (self.format, exponent) {

@@ -1,7 +1,8 @@
 //! [`KindStrategy`]: the defaulting, preparation, validation and printing of a kind, as entries of its row.
 //!
-//! Named after kube-apiserver's registry strategies. Names, scope and verbs are in [`crate::kind`]; the rules of the fields are in the
-//! tables of `rules`, under the name of the struct. A kind without special handling has [`KindStrategy::PLAIN`].
+//! Named after kube-apiserver's registry strategies. Names, scope and verbs are in [`crate::kind`]; the rules of the
+//! fields are in the tables of `rules`, under the name of the struct. A kind without special handling has
+//! [`KindStrategy::PLAIN`].
 
 use listwatch_wire::json::{Map, Value, json};
 

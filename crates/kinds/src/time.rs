@@ -28,7 +28,7 @@ const EPOCH: UtcTime = date(1970, 1, 1).at(0, 0, 0, 0);
 /// ```
 ///
 /// # Errors
-/// The words of Go's parser for what it cannot read.
+/// The message of Go's parser for what it cannot read.
 pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
     if is_plain(text.as_bytes()) {
         return Ok(Cow::Borrowed(text));
@@ -46,7 +46,7 @@ pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
 /// ```
 ///
 /// # Errors
-/// The words of Go's parser for what it cannot read.
+/// The message of Go's parser for what it cannot read.
 pub fn micros(text: &str) -> Result<String, String> {
     let time = parse(text, MICROS)?;
     let digits = text.get(20..).unwrap_or_default().bytes().take_while(u8::is_ascii_digit).count();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_times_are_refused_in_the_words_of_go() {
+    fn malformed_times_are_refused_with_the_messages_of_go() {
         assert_eq!(
             seconds("yesterday").unwrap_err(),
             r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#

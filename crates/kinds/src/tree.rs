@@ -21,7 +21,7 @@ static NULL: Value = Value::Null;
 /// let mut service = json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80}]}});
 /// assert_eq!(service.at("spec").text("type"), "ClusterIP");
 /// assert_eq!(service.at("spec").list("ports")[0].int("port"), Some(80));
-/// // Nothing is there, and that is no error.
+/// // Nothing is there, and that is not an error.
 /// assert_eq!(service.below("status.loadBalancer.ingress").list("x").len(), 0);
 ///
 /// // A default fills in what is absent and leaves what is there.

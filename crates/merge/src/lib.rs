@@ -3,8 +3,8 @@
 //! **It is** pure functions from trees to trees: JSON patch, JSON merge patch, strategic merge patch ([`patch`]), server-side
 //! apply and the record of field owners in `metadata.managedFields` ([`apply`]).
 //!
-//! **It is not** a registry: there is no knowledge of any particular kind. The caller passes a [`patch::MergeSchema`], which determines
-//! how lists merge. Clients do not need this crate: they send patches and never compute them.
+//! **It is not** a registry: there is no knowledge of any particular kind. The caller passes a [`patch::MergeSchema`],
+//! which determines how lists merge. Clients do not need this crate: they send patches and never compute them.
 //!
 //! Next: the write pipeline of the server (`crates/server/src/pipeline`), which calls these functions.
 //!

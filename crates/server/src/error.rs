@@ -27,7 +27,7 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file was read but its content is wrong: correct it.
+    /// A file was read but its content is invalid: correct it.
     #[error("{}: {problem}", path.display())]
     Content {
         /// The file.
@@ -42,7 +42,7 @@ pub enum Error {
     #[error("TLS: {0}")]
     Tls(String),
     /// The objects that every cluster has could not be written: look at the store.
-    #[error("cannot write the first objects: {0}")]
+    #[error("cannot write the bootstrap objects: {0}")]
     FirstObjects(listwatch_wire::Status),
     /// An option names an admission plugin that does not exist, or one is configured wrongly.
     #[error(transparent)]

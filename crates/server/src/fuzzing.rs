@@ -41,7 +41,7 @@ pub fn http1(cuts: &[u8], bytes: &[u8]) {
     }
 }
 
-/// Cuts bytes at places that other bytes say.
+/// Cuts bytes at positions that other bytes choose.
 fn cut<'a>(cuts: &[u8], mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
     for at in cuts {

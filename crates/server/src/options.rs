@@ -5,9 +5,9 @@
 //! these fields; nothing here reads files or the environment. Values are checked where they are used, at the start
 //! ([`crate::Server::start`]).
 //!
-//! Bounds are in [`limits`], the controllers inside the server in [`lifecycle`], connections to nodes in [`nodes`]. To add a
-//! bound: a field with its unit and reason there, its default in the `Default` implementation beside it, a flag in `crates/commands`
-//! if users should set it.
+//! Bounds are in [`limits`], the controllers inside the server in [`lifecycle`], connections to nodes in [`nodes`]. To
+//! add a bound: a field with its unit and reason there, its default in the `Default` implementation beside it, a flag
+//! in `crates/commands` if users should set it.
 
 mod lifecycle;
 mod limits;

@@ -276,7 +276,7 @@ async fn an_eviction_is_admitted_once() {
     assert_eq!(evicted.status, 201, "{}", String::from_utf8_lossy(&evicted.body));
 }
 
-/// A selector of objects matched the options of `kubectl exec`, which are no object.
+/// A selector of objects matched the options of `kubectl exec`, which are not an object.
 #[tokio::test]
 async fn no_object_selector_matches_a_connection() {
     let (server, hooks) = (server().await, Hooks::start().await);
@@ -290,7 +290,7 @@ async fn no_object_selector_matches_a_connection() {
     assert_eq!(answer.status, 404, "{}", String::from_utf8_lossy(&answer.body));
 }
 
-/// Go's client takes every code from 200 to 206 for an answer, and inflates what is compressed.
+/// Go's client takes every code from 200 to 206 for a response, and inflates what is compressed.
 #[tokio::test]
 async fn answers_that_kube_apiserver_takes_are_taken() {
     let (server, hooks) = (server().await, Hooks::start().await);
@@ -347,7 +347,7 @@ async fn webhooks_that_fail_are_a_matter_of_the_failure_policy() {
 }
 
 /// Python's `http.server` answers without a length and hangs up without TLS's closing alert. Go's client takes what came
-/// for the answer, so webhooks that work with kube-apiserver must not fail here; half an answer is still none.
+/// for the response, so webhooks that work with kube-apiserver must not fail here; half a response is still none.
 #[tokio::test]
 async fn an_answer_may_end_with_the_connection() {
     for (whole, expected) in [(true, 201), (false, 500)] {

@@ -24,7 +24,7 @@ const FISHES: &str = "/apis/sea.example.com/v1/namespaces/default/fishes";
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const NAME: &str = "v1.sea.example.com";
 
-/// The answers of the extension API server.
+/// The responses of the extension API server.
 async fn extension(request: http::Request<Incoming>, down: bool, v2: Swagger) -> Reply {
     let path = request.uri().path().to_owned();
     if down {
@@ -134,7 +134,7 @@ fn sync_wrapper<T: Send + 'static>(
     })
 }
 
-/// Accepts an upgrade and answers each message with itself.
+/// Accepts an upgrade and echoes each message.
 fn upgrade(mut request: http::Request<Incoming>) -> Reply {
     tokio::spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };
@@ -290,7 +290,7 @@ async fn discovery_and_openapi_show_what_the_extension_serves() {
     assert_eq!(client.get(url).await["info"]["title"], "sea");
 }
 
-/// `kubectl explain` and Helm before OpenAPI v3 knew nothing of what extensions serve.
+/// `kubectl explain` and Helm before OpenAPI v3 did not find the kinds of extension API servers.
 #[tokio::test(flavor = "multi_thread")]
 async fn openapi_v2_has_the_part_of_the_extension() {
     const FISH: &str = "/apis/sea.example.com/v1/fishes";
@@ -312,7 +312,7 @@ async fn openapi_v2_has_the_part_of_the_extension() {
     sea.shows("/openapi/v2", |seen| seen["paths"][FISH].is_null()).await;
 }
 
-/// The document is untrusted: whatever its content, the extension is available and the server's own document is
+/// The document is untrusted: with any content, the extension is available and the server's own document is
 /// complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_openapi_document_of_an_extension_is_left_out() {

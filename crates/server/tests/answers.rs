@@ -240,7 +240,7 @@ async fn discovery_has_the_negotiated_form() {
     }
 }
 
-/// A dry run forgot the resourceVersion of a new object, which only the store refuses.
+/// A dry run ignored the resourceVersion of a new object, which only the store refuses.
 #[tokio::test]
 async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
     let (_server, mut client) = client().await;
@@ -250,7 +250,7 @@ async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
     assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 400);
 }
 
-/// Of several classes that are marked as the default the newest is it, or the first by name. One class alone is not marked.
+/// The newest of several classes that are marked as the default is used, or the first by name. One class alone is not marked.
 #[tokio::test]
 async fn a_table_of_storage_classes_marks_the_default() {
     let (_server, mut client) = client().await;
@@ -287,7 +287,7 @@ async fn a_table_of_flow_schemas_is_sorted_by_precedence() {
     assert_eq!(shown, ["zz-b", "zz-a", "zz-c"]);
 }
 
-/// The answers of a route and of negotiation were one, wildcards were refused everywhere, and `v=v1` alone was ignored.
+/// The errors of routing and of negotiation were the same, wildcards were refused everywhere, and `v=v1` alone was ignored.
 #[tokio::test]
 async fn a_406_is_worded_by_the_handler_that_refuses() {
     let (_server, mut client) = client().await;

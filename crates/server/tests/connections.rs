@@ -101,7 +101,7 @@ async fn bodies_are_bounded_before_they_are_read() {
     server.shutdown().await;
 }
 
-/// Sends to the end before it reads, as simple clients do: a connection closed at once is reset, and the answer is lost.
+/// Sends to the end before it reads, as simple clients do: a connection closed at once is reset, and the response is lost.
 async fn send_slowly(server: &Handle, head: &str, size: usize) -> String {
     let mut client = Client::new(server).await;
     client.raw(head.as_bytes()).await;

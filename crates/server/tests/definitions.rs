@@ -108,7 +108,7 @@ async fn a_bundle_that_cannot_be_read_keeps_a_definition_from_being_served() {
     assert!(answer.json()["message"].as_str().unwrap().contains(why), "{}", answer.json()["message"]);
 }
 
-/// Resources inside of custom objects were taken whatever their types and metadata were, and replicas whatever they were.
+/// Resources inside of custom objects were accepted with any types and metadata, and replicas with any value.
 #[tokio::test]
 async fn what_every_object_has_is_checked_inside_of_custom_objects_too() {
     let server = start().await;

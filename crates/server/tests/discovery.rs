@@ -66,8 +66,8 @@ async fn the_core_group_is_below_api_alone() {
     assert!(answer.body.starts_with(b"k8s\0\n\x13\n\0\x12\x0fAPIResourceList"));
 }
 
-/// Each version was searched for among all resources, so that twenty requests kept `/livez` waiting for 22 s; and each version of a
-/// definition had a list of all of them, which took 900 MB for 2,000.
+/// Each version was searched for among all resources, so that twenty requests kept `/livez` waiting for 22 s; and each
+/// version of a definition had a list of all of them, which took 900 MB for 2,000.
 #[tokio::test]
 async fn thousands_of_versions_cost_no_more_than_their_number() {
     const VERSIONS: usize = 5000;

@@ -32,7 +32,7 @@ impl Stage {
         self.admin.call(method, path, Some(&body)).await
     }
 
-    /// Gives a user these rules in the whole cluster.
+    /// Grants a user these rules in the whole cluster.
     async fn give(&mut self, user: &str, rules: Value) {
         let role = json!({"metadata": {"name": user}, "rules": rules});
         assert_eq!(self.admin("POST", &format!("{RBAC}/clusterroles"), role).await.status, 201);
@@ -212,7 +212,7 @@ async fn impersonated_names_may_be_utf8() {
     assert_eq!(stage.admin.answer().await.status, 400);
 }
 
-/// `Authorization: Bearer` with bytes that are no text was served as anonymous.
+/// `Authorization: Bearer` with bytes that are not text was served as anonymous.
 #[tokio::test]
 async fn malformed_credentials_are_401() {
     let mut stage = Stage::new().await;
@@ -520,9 +520,9 @@ fn shadow(plural: &str, group: &str, kind: &str, version: &str) -> Value {
     })
 }
 
-/// A definition of `clusterrolebindings.rbac.authorization.k8s.io` shared its stored objects with the built-in kind: whoever could
-/// write definitions became an administrator through a version of their own, replaced the kind itself, and deleted all
-/// bindings by deleting the definition.
+/// A definition of `clusterrolebindings.rbac.authorization.k8s.io` shared its stored objects with the built-in kind:
+/// a user who could write definitions became an administrator through a version of their own, replaced the kind itself,
+/// and deleted all bindings by deleting the definition.
 #[tokio::test]
 async fn a_definition_cannot_take_over_a_built_in_kind() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -654,7 +654,7 @@ async fn trust_bundles_of_a_signer_are_written_by_those_who_attest_for_it() {
     assert_eq!(stage.typed("writer", "PATCH", &path, merge, &change).await.status, 403);
     let release = json!({"metadata": {"finalizers": ["example.test/x"]}});
     assert_eq!(stage.typed("writer", "PATCH", &path, merge, &release).await.status, 200);
-    // A bundle of no signer is attested by nobody.
+    // A bundle without a signer needs no permission to attest.
     let plain = json!({"metadata": {"name": "plain"}, "spec": {"trustBundle": anchors}});
     assert_eq!(stage.as_user("writer", "POST", BUNDLES, &plain).await.status, 201);
 }

@@ -113,7 +113,7 @@ async fn the_difference_of_two_versions_is_a_patch_that_leads_from_one_to_the_ot
     assert_eq!(at("/metadata/labels")["value"], json!({"x/y": "1"}));
     assert_eq!(at("/metadata/resourceVersion")["value"], json!(second.to_string()));
     assert!(patch.iter().all(|op| op.get("at").is_none()));
-    // A revision of something else stands for the version that was current then.
+    // A revision of another object selects the version that was current then.
     client.create("b", "0").await;
     let later = client.create("c", "0").await;
     assert_eq!(client.get(&path(first, later)).await["patch"], found["patch"]);

@@ -155,7 +155,8 @@ async fn events_expire() {
     server.shutdown().await;
 }
 
-/// A deleted VolumeAttributesClass kept its protection for ever: it was looked for under a name that its collection does not have.
+/// A deleted VolumeAttributesClass kept its protection for ever: it was looked for under a name that its collection
+/// does not have.
 #[tokio::test]
 async fn protected_objects_are_deleted_when_nothing_uses_them() {
     let server = start_on(quick()).await;

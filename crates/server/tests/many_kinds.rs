@@ -52,7 +52,7 @@ impl Stream {
         self.frames.next().await.expect("the stream goes on")
     }
 
-    /// The next frame that is no bookmark.
+    /// The next frame that is not a bookmark.
     async fn event(&mut self) -> Value {
         loop {
             let frame = self.next().await;
@@ -62,7 +62,7 @@ impl Stream {
         }
     }
 
-    /// Posts a message about the stream; the code of the answer.
+    /// Posts a message about the stream; the code of the response.
     async fn change(&self, client: &mut Client, message: &Value) -> u16 {
         client.call("POST", &format!("{PATH}/{}/subscriptions", self.id), Some(message)).await.status
     }
@@ -121,7 +121,7 @@ async fn events_of_all_kinds_come_in_the_order_of_their_revisions() {
     }
 }
 
-/// The state of a subscription that is added stands between the events of the others: those up to its revision come
+/// The initial state of an added subscription is sent between the events of the others: those up to its revision come
 /// before it, the later ones behind it.
 #[tokio::test]
 async fn a_subscription_that_is_added_begins_in_the_order_of_the_others() {
@@ -174,7 +174,7 @@ async fn subscriptions_end_on_request_and_their_names_can_be_reused() {
     writer.create("m", "v").await;
     write_secret(&mut writer, "s", "v").await;
     assert_eq!(stream.event().await["subscription"], json!("b"), "nothing more of what has ended");
-    // The name now stands for something else, in the same message that ends what it stood for.
+    // The same message ends a subscription and reuses its name.
     let message = json!({"unsubscribe": ["b"], "subscribe": [of("b", "configmaps")]});
     stream.change(&mut changer, &message).await;
     assert_eq!(stream.event().await, json!({"subscription": "b", "ended": {}}));

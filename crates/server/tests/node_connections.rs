@@ -247,7 +247,7 @@ async fn a_tunnel_ends_with_the_node_and_costs_others_nothing() {
     let mut slow = Client::new(&cluster.server).await;
     slow.send("POST", &format!("{PODS}/p/portforward"), UPGRADE, "").await;
     assert_eq!(slow.head().await.0, 101);
-    // Nobody reads what comes back: the tunnel fills up and waits.
+    // The response is not read: the tunnel fills up and waits.
     let flood = vec![b'x'; 64 << 10];
     while let Ok(sent) =
         tokio::time::timeout(std::time::Duration::from_millis(300), slow.stream.get_mut().write_all(&flood))
@@ -267,7 +267,7 @@ async fn a_tunnel_ends_with_the_node_and_costs_others_nothing() {
     cluster.open_connections(0).await;
 }
 
-/// kubectl closes standard input, which a tunnel of bytes cannot tell: the message is translated for kubelets that speak SPDY.
+/// kubectl closes standard input, which a tunnel of bytes cannot express: the message is translated for kubelets that use SPDY.
 #[tokio::test]
 async fn a_websocket_command_is_translated_to_spdy() {
     let mut cluster = Cluster::start().await;
@@ -292,7 +292,7 @@ async fn a_websocket_command_is_translated_to_spdy() {
     assert_eq!(read(&mut client, 4).await, [0x88, 2, 3, 0xe8]);
     cluster.open_connections(0).await;
     assert_eq!(cluster.kubelet.last_target(), "/exec/default/p/a?command=cat&error=1&input=1&output=1");
-    // A kubelet that cannot be asked is told in the error channel, where clients of this protocol look.
+    // An unreachable kubelet is reported in the error channel, where clients of this protocol expect it.
     cluster.node("gone", json!([{"type": "InternalIP", "address": "127.0.0.1"}]), 1, json!([])).await;
     cluster.pod("unreachable", "gone").await;
     let mut client = Client::new(&cluster.server).await;
@@ -516,7 +516,7 @@ async fn connections_are_bounded_and_can_be_off() {
     assert!(found.2.contains("does not connect to nodes"), "{}", found.2);
 }
 
-/// A kubelet whose certificate is of another CA is not spoken to, unless the reader of a log does not care.
+/// A kubelet whose certificate is of another CA is refused, unless a log is read with `insecureSkipTLSVerifyBackend`.
 #[tokio::test]
 async fn kubelets_are_verified_where_there_is_a_ca() {
     let file = tempfile::NamedTempFile::new().unwrap();

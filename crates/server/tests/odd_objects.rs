@@ -1,4 +1,4 @@
-//! Objects that say too much or contradict themselves, bodies in odd forms, and requests for what has no name. Each answer is
+//! Objects that say too much or contradict themselves, bodies in odd forms, and requests for what has no name. Each response is
 //! kube-apiserver's.
 
 #![cfg(test)]

@@ -37,8 +37,8 @@ async fn an_empty_list_has_an_owner() {
     assert_eq!(nothing["metadata"].get("managedFields"), None);
 }
 
-/// The fields that a path resets have no owner: the status of a new Node, the spec of a certificate request; nor has what a Binding
-/// sets, and what has no schema has one owner.
+/// The fields that a path resets have no owner: the status of a new Node, the spec of a certificate request; nor has
+/// what a Binding sets, and what has no schema has one owner.
 #[tokio::test]
 async fn fields_that_a_path_resets_have_no_owner() {
     let (_server, mut client) = client().await;

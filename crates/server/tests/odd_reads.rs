@@ -1,4 +1,4 @@
-//! Reads and watches with odd parameters and media types. Each answer is kube-apiserver's.
+//! Reads and watches with odd parameters and media types. Each response is kube-apiserver's.
 
 #![cfg(test)]
 
@@ -42,7 +42,7 @@ async fn bookmarks_have_the_fields_of_their_kind() {
     }
 }
 
-/// The metadata of a list is no form of an event: the options are checked all the same, and the watch ends with its first event.
+/// The metadata of a list is not a form of an event: the options are checked, and the watch ends with its first event.
 #[tokio::test]
 async fn a_watch_of_the_metadata_of_lists_ends_with_its_first_event() {
     let (server, mut client) = client().await;

@@ -1,4 +1,4 @@
-//! Writes that are odd in what they say of an object: its field owners, version, type or scale. Each answer is kube-apiserver's.
+//! Writes with odd field owners, versions, types or scales. Each response is kube-apiserver's.
 
 #![cfg(test)]
 
@@ -124,8 +124,8 @@ async fn a_scale_of_zero_can_be_applied() {
     assert_eq!(client.get(&format!("{DEPLOYMENTS}/d")).await["spec"]["replicas"], 0);
 }
 
-/// In a Scale no replicas are a field that is not there: `kubectl scale --replicas=0` leaves it without an owner, and a later apply
-/// does not conflict with it.
+/// In a Scale no replicas are a field that is not there: `kubectl scale --replicas=0` leaves it without an owner, and a
+/// later apply does not conflict with it.
 #[tokio::test]
 async fn replicas_scaled_to_zero_have_no_owner() {
     let (_server, mut client) = client().await;
@@ -148,7 +148,7 @@ async fn replicas_scaled_to_zero_have_no_owner() {
     assert_eq!((refused.status, causes(&refused.json())), (422, vec!["patch"]));
 }
 
-/// The object of a dry run that would create it shows the version that was sent, which only the store takes away.
+/// A dry-run create returns the resourceVersion that was sent, which only the store removes.
 #[tokio::test]
 async fn a_dry_run_that_creates_keeps_the_version() {
     let (_server, mut client) = client().await;
@@ -281,8 +281,8 @@ async fn what_follows_from_a_status_has_the_owner_of_the_status() {
     assert_eq!(owned(&changed, "me"), Some(json!({"f:status": {"f:podIP": {}, "f:podIPs": entry}})));
 }
 
-/// A Job that loses its labels by a write of its status has those of the template that was sent, although that is not stored; if it has
-/// none, those of the stored one.
+/// A Job that loses its labels by a write of its status has those of the template that was sent, although that is not
+/// stored; if it has none, those of the stored one.
 #[tokio::test]
 async fn a_job_without_labels_has_those_of_the_template_that_was_sent() {
     let (_server, mut client) = client().await;

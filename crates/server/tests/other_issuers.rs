@@ -129,7 +129,7 @@ async fn believing(identity: IdentityOptions) -> Handle {
     start_on(Options { identity, ..Options::default() }).await
 }
 
-/// Status, user and groups in the server's answer to the bearer of a token.
+/// Status, user and groups in the server's response to the bearer of a token.
 async fn who(server: &Handle, token: &str) -> (u16, String, String) {
     let mut client = Client::new(server).await.with_token(token);
     let answer = client.call("POST", WHO, Some(&json!({}))).await;
@@ -294,8 +294,8 @@ async fn a_webhook_that_does_not_answer_is_401() {
     }
 }
 
-/// A webhook that answers 401 to unknown tokens was called five times about each, for four seconds. With a hundred invented tokens
-/// at a time the tokens of others waited for seconds.
+/// A webhook that answers 401 to unknown tokens was called five times about each, for four seconds. With a hundred
+/// invented tokens at a time the tokens of others waited for seconds.
 #[tokio::test]
 async fn a_token_webhook_that_answers_4xx_is_not_called_again_at_once() {
     let directory = tempfile::tempdir().unwrap();

@@ -41,7 +41,7 @@ async fn options_and_media_types_are_checked_in_order() {
     }
 }
 
-/// A body whose `kind` or `apiVersion` is no text deletes nothing.
+/// A body whose `kind` or `apiVersion` is not a text deletes nothing.
 #[tokio::test]
 async fn options_of_a_deletion_must_have_a_readable_type() {
     let (_server, mut client) = client().await;

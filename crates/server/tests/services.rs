@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const PATH: &str = "/api/v1/namespaces/default/services";
 
-/// Two servers on one store: the second remembers nothing of what the first handed out, and must find it in the Services.
+/// Two servers on one store: the second has no record of what the first allocated, and must find it in the Services.
 async fn two_servers() -> (Handle, Handle) {
     let engine = Arc::new(MemoryEngine::default());
     let options = || Options {
@@ -151,7 +151,7 @@ async fn a_service_that_is_not_stored_keeps_no_address_and_no_port() {
     first.shutdown().await;
 }
 
-/// Two servers gave the same address, or the same node port, to two Services in half of the rounds.
+/// Two servers allocated the same address, or the same node port, to two Services in half of the rounds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_allocate_an_address_only_once() {
     let (first, second) = two_servers().await;
@@ -214,7 +214,7 @@ async fn an_address_is_an_object_that_names_its_service() {
         &create(&mut client, "b", json!({"clusterIP": "10.0.9.9"})).await,
         "already allocated"
     ));
-    // What is turned into another type gives back what it no longer has.
+    // A Service whose type changes releases what it no longer has.
     let patch = json!({"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": null, "clusterIPs": null}});
     client
         .send(

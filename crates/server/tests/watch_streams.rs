@@ -151,7 +151,7 @@ async fn garbage_after_an_upgrade_closes_the_socket() {
     let (status, head) = client.head().await;
     assert_eq!(status, 101, "{head}");
     assert!(head.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
-    // A proper ping first: the answer has the same payload.
+    // A proper ping first: the response has the same payload.
     client.raw(&[0x89, 0x82, 0, 0, 0, 0, b'h', b'i']).await;
     let mut pong = [0; 4];
     client.stream.read_exact(&mut pong).await.unwrap();

@@ -112,7 +112,7 @@ async fn write(engine: &Arc<dyn Engine>, write: Write) {
     assert!(matches!(outcome, Written::Done { .. }));
 }
 
-/// A cheap stand-in for a random number: every key comes up, in no order that a page would like.
+/// A cheap pseudo-random sequence: every key occurs, in an order without locality of pages.
 fn scatter(n: u64, among: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9) % among
 }

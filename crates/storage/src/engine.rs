@@ -73,7 +73,6 @@ pub enum Health {
 /// Each method may fail with [`Error::Unavailable`] while the store cannot be reached, [`Error::Corrupt`] if it finds
 /// damage and [`Error::Closed`] after [`Engine::close`]. Reads that name a revision fail with [`Error::Compacted`] or
 /// [`Error::Future`], writes with [`Error::Invalid`] or [`Error::ReadOnly`].
-/// # Example
 #[async_trait]
 pub trait Engine: Send + Sync + Debug + 'static {
     /// The revision of the newest durable write, linearizable: every write acknowledged before the call is in it.
@@ -118,6 +117,22 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// This default goes back one read at a time and stops at a deletion, for engines whose history cannot be
     /// followed by key.
     ///
+    /// ```
+    /// use listwatch_storage::{Engine, Expect, MemoryEngine, VersionRange, Write};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), listwatch_storage::Error> {
+    /// let engine = MemoryEngine::default();
+    /// for value in [Some("1".into()), Some("2".into()), None] {
+    ///     engine.write(Write { key: "/a".into(), value, expect: Expect::Any, origin: None }).await?;
+    /// }
+    /// let versions = engine.versions("/a", VersionRange { before: None, limit: 10, bytes: 1 << 20 }).await?;
+    /// let values: Vec<_> = versions.into_iter().map(|version| version.value).collect();
+    /// assert_eq!(values, [None, Some("2".into()), Some("1".into())], "the deletion is a version, too");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`Error::Compacted`] if `range` begins before history does and nothing was found.
@@ -139,7 +154,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
 
     /// Writes if the condition holds; returns when the outcome is durable.
     ///
-    /// The future may be dropped: the write then takes place or not, as if the answer had been lost.
+    /// The future may be dropped: the write then takes place or not, as if the response had been lost.
     ///
     /// # Errors
     ///
@@ -190,8 +205,8 @@ pub trait Engine: Send + Sync + Debug + 'static {
         Usage::default()
     }
 
-    /// Finishes what was accepted, stops what runs in the background and lets go of files and connections. Everything
-    /// afterwards, and every open log, fails with [`Error::Closed`].
+    /// Finishes accepted writes, stops background tasks and closes files and connections. Later calls, and every open
+    /// log, fail with [`Error::Closed`].
     async fn close(&self) -> Result<(), Error> {
         Ok(())
     }

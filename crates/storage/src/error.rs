@@ -2,14 +2,14 @@
 //! revision, retry, or give up.
 //!
 //! The API server maps them to statuses: `Compacted` to 410 `Expired`, `Future` to "too large resource version",
-//! `ReadOnly` and `Unavailable` to statuses that clients retry. A condition that does not hold is no error but
+//! `ReadOnly` and `Unavailable` to statuses that clients retry. A condition that does not hold is not an error but
 //! [`Written::Refused`](crate::Written::Refused), since it is the ordinary outcome of optimistic concurrency.
 
 use listwatch_wire::Revision;
 
 /// The errors of a store. The documentation of each variant has the remedy.
 ///
-/// Cloning is cheap enough to give one failure to every write of a batch.
+/// Cloning is cheap enough to return one failure to every write of a batch.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -28,7 +28,7 @@ pub enum Expect {
 impl Expect {
     /// Returns true if the condition holds for a key last written at `current`, or absent.
     ///
-    /// A key that was deleted counts as absent, whatever its revisions were before.
+    /// A key that was deleted counts as absent, with any earlier revisions.
     #[must_use]
     pub fn holds(self, current: Option<Revision>) -> bool {
         match self {
@@ -88,7 +88,7 @@ impl Write {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a key that is no path.
+    /// [`Error::Invalid`] for a key that is not a path.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.key.len() > 1 && self.key.starts_with('/') {
             return Ok(());
@@ -102,7 +102,7 @@ impl Write {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for the first key that is no path or comes a second time.
+    /// [`Error::Invalid`] for the first key that is not a path or comes a second time.
     pub(crate) fn check_all(writes: &[Self]) -> Result<(), Error> {
         let mut keys = std::collections::HashSet::new();
         for write in writes {
@@ -114,14 +114,14 @@ impl Write {
         Ok(())
     }
 
-    /// Returns true if the write takes place on a key last written at `current`, or absent. Deleting nothing is no write.
+    /// Returns true if the write takes place on a key last written at `current`, or absent. Deleting nothing is not a write.
     #[must_use]
     pub fn applies(&self, current: Option<Revision>) -> bool {
         self.expect.holds(current) && (self.value.is_some() || current.is_some())
     }
 }
 
-/// The result of a write. A refusal is no error: it is what a caller retries on, with the value that came back.
+/// The result of a write. A refusal is not an error: it is what a caller retries on, with the value that came back.
 ///
 /// Callers that lose a race get the winner's value with the refusal: a conflict costs one round trip, not two.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub enum Written {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transacted {
-    /// All are durable; the revision of each, in the order of the writes. An engine may give all of them the same one.
+    /// All are durable; the revision of each, in the order of the writes. An engine may use one for all of them.
     Done {
         /// The revisions.
         revisions: Vec<Revision>,

@@ -18,7 +18,7 @@
 //!
 //! [`TestServer`] and the controller run in the test. The cache of the controller's informer is the point to wait at: when it has
 //! the resource version that a write returned, and the controller is idle, everything that follows from the write has been done.
-//! The proxy stands for a bad network.
+//! The proxy simulates a bad network.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -51,8 +51,9 @@
 //!
 //! # Types of other crates
 //!
-//! Public signatures use types of the server ([`server`]), of storage engines ([`storage`]) and of both ends ([`wire`]), which are
-//! re-exported in the version that this crate uses, and of the crates `kube`, `http` and `serde_json`.
+//! Public signatures use types of the server ([`server`]), of storage engines ([`storage`]) and of both ends
+//! ([`wire`]), which are re-exported in the version that this crate uses, and of the crates `kube`, `http` and
+//! `serde_json`.
 
 mod collection;
 #[cfg(feature = "etcd")]

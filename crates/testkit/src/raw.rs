@@ -35,7 +35,7 @@ use crate::history::{Frame, Seen};
 /// let created = raw.done(Method::POST, path, Some(&map)).await?;
 /// assert_eq!(created["data"]["k"], "v");
 ///
-/// // A refusal is an answer, with the code and the Status as the server sent them.
+/// // A refusal is a response, with the code and the Status as the server sent them.
 /// let (code, status) = raw.call(Method::POST, path, Some(&map)).await?;
 /// assert_eq!((code, &status["reason"]), (StatusCode::CONFLICT, &json!("AlreadyExists")));
 /// # Ok(())
@@ -80,10 +80,10 @@ impl RawClient {
         kube::Client::try_from(config).map(Self).map_err(connection)
     }
 
-    /// One request; the answer's code and its body (null if there is none, text if it is not JSON).
+    /// One request; the response's code and its body (null if there is none, text if it is not JSON).
     ///
     /// # Errors
-    /// Only if no whole answer came; a refusal is an answer.
+    /// Only if no whole response came; a refusal is a response.
     pub async fn call(
         &self,
         method: Method,
@@ -131,7 +131,7 @@ impl RawClient {
         self.open_watch(path, delta::ACCEPT, Some(held)).await
     }
 
-    /// A response that is no stream is an error with its status.
+    /// A response that is not a stream is an error with its status.
     async fn open_watch(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! Several servers on one etcd give no address and no node port to two Services.
+//! Several servers on one etcd never allocate an address or a node port twice.
 
 #![cfg(test)]
 #![cfg(feature = "etcd")]
@@ -16,7 +16,7 @@ fn service(name: &str, address: Option<&str>, port: Option<i32>) -> Service {
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
 }
 
-/// In half of the rounds both servers gave the same one to two Services.
+/// In half of the rounds both servers allocated the same one to two Services.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_on_one_etcd_allocate_nothing_twice() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
@@ -26,7 +26,7 @@ async fn two_servers_on_one_etcd_allocate_nothing_twice() {
     let (first, second) = (services(&one), services(&two));
     let create = PostParams::default();
     for round in 0..30 {
-        // These are left for people to choose: no server gives them to a Service that asks for any.
+        // These are for explicit requests: no server allocates them by itself.
         let (address, port) = match round % 3 {
             0 => (Some(format!("10.0.0.1{round:02}")), None),
             1 => (None, Some(30_000 + round)),

@@ -160,7 +160,7 @@ impl Subject {
         Self { informer, metadata_only, histories: vec![quick, slow], patched }
     }
 
-    /// The first thing that is wrong, if the informer should be up to date by now.
+    /// The first difference, if the informer should be up to date by now.
     fn wrong(&self, server: &State) -> Option<String> {
         let server = &if self.metadata_only { metadata_of(server) } else { server.clone() };
         let cache: State =

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Nothing here takes long; without a deadline a missing answer would hang the test.
+/// Nothing here takes long; without a deadline a missing response would hang the test.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A server and a namespace of our own.

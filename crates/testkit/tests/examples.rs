@@ -195,7 +195,7 @@ async fn garbage_finds_what_has_lost_its_owner() {
     let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone", "uid": "0-1-2"});
     cluster.pod("default", "orphan", json!({"ownerReferences": [owner]})).await;
     let lines = cluster.run("garbage", &[]).rest().await;
-    // The server looks for such objects too; whoever comes first, the example must not invent one.
+    // The server collects such objects, too; the example must not report one that exists.
     let found = "Pod default/orphan belongs to ReplicaSet gone, which is gone";
     let (orphans, summary) = lines.split_at(lines.len() - 1);
     assert!(orphans.iter().all(|line| line == found), "{lines:?}");

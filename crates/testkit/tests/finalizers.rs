@@ -50,7 +50,7 @@ async fn finalizers_are_written_to_the_version_that_was_read() {
         finalizers.write(&leaving, Vec::new()).await.unwrap();
         assert!(maps.get_opt("a").await.unwrap().is_none());
 
-        // It is no error if the object does not exist.
+        // It is not an error if the object does not exist.
         finalizers.write(&leaving, Vec::new()).await.unwrap();
         assert!(maps.get_opt("a").await.unwrap().is_none());
     }

@@ -95,7 +95,7 @@ async fn on_two_servers_with_one_etcd() {
     nobody_exceeds(&[&one, &two]).await;
 }
 
-/// A quota that limits quotas is charged in the transaction that creates another one; etcd gives both writes one revision.
+/// A quota that limits quotas is charged in the transaction that creates another one; in etcd both writes have one revision.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_events_of_one_transaction_are_both_delivered() {
     let etcd = Etcd::if_wanted().await.unwrap();

@@ -196,8 +196,8 @@ where
     }
 }
 
-/// A factory of several kinds with everything that is on by default: deltas, one stream for all kinds, saved caches. A server that
-/// has none of it is used all the same, and nothing is reported as a problem.
+/// A factory of several kinds with everything that is on by default: deltas, one stream for all kinds, saved caches. A
+/// server that has none of it is used all the same, and nothing is reported as a problem.
 async fn several_kinds(client: &Client) {
     let directory = tempfile::tempdir().unwrap();
     for round in 0..3 {

@@ -1,6 +1,6 @@
 //! Names of types and paths: [`GroupVersion`], [`GroupVersionKind`] and [`GroupVersionResource`].
 //!
-//! Objects name a kind (`Deployment`), URLs a resource (`deployments`). The mapping between them is no rule of grammar:
+//! Objects name a kind (`Deployment`), URLs a resource (`deployments`). The mapping between them is not a rule of grammar:
 //! the registry of a server or discovery has it (client-go's `RESTMapper`). The core group is the empty string and has
 //! its own URL root, `/api`. `Display` is the form of kube-apiserver's error texts, which clients match on.
 
@@ -30,7 +30,7 @@ impl GroupVersion {
         Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version) }
     }
 
-    /// As it stands in an object's `apiVersion`.
+    /// As written in an object's `apiVersion`.
     ///
     /// ```
     /// use listwatch_wire::gvk::GroupVersion;
@@ -114,7 +114,7 @@ impl GroupVersionKind {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
-    /// As it stands in an object's `apiVersion`.
+    /// As written in an object's `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> String {
         self.group_version().api_version().into_owned()

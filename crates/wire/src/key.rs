@@ -35,7 +35,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key of an object in a namespace; an empty namespace gives [`ObjectKey::cluster`].
+    /// The key of an object in a namespace; with an empty namespace that of [`ObjectKey::cluster`].
     ///
     /// An empty namespace makes a key of a cluster-wide object.
     ///

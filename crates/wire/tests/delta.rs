@@ -184,7 +184,7 @@ proptest! {
         prop_assert!(round_trip(&a, &b, revisions).is_some(), "no patch for {} {}", text(&a), text(&b));
     }
 
-    /// An outline that was handed on through several versions finds the same operations as reading every version does.
+    /// An outline that was passed on through several versions finds the same operations as reading every version.
     #[test]
     fn an_outline_changes_nothing_but_the_time((first, other) in arb_pair(), seeds in prop::collection::vec(any::<u64>(), 1..6)) {
         let mut value = padded(first);
@@ -211,7 +211,7 @@ proptest! {
         damaged[at] = byte;
         if let Ok(event) = DeltaEvent::parse(kind, &damaged)
             && let Ok(result) = event.apply(&seen(&a, 9)) {
-            // The number of the version is not in what the checksum can tell apart if it is changed in both places.
+            // The checksum cannot detect a resourceVersion that is changed in both places.
             prop_assert!(result == seen(&b, 10), "{}", text(&result));
         }
     }

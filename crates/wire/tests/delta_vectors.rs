@@ -27,7 +27,7 @@ fn scalar<'a>(object: &'a str, field: &str) -> &'a str {
     raw::lookup(object.as_bytes(), &["metadata", field]).and_then(raw::scalar).unwrap_or_default()
 }
 
-/// The result for a client that holds `base`, or the step that failed, in the words of the vectors.
+/// The result for a client that holds `base`, or the step that failed, by its name in the vectors.
 fn outcome(base: &str, event: &WireEvent) -> Result<String, &'static str> {
     let delta = DeltaEvent::parse(event.event_type, &event.object).map_err(|_| "event")?;
     let held = scalar(base, "resourceVersion");

@@ -1,7 +1,7 @@
 //! [`AddError`]: the two reasons for which a key is not accepted.
 //!
 //! client-go silently ignores an add after the shutdown. Here it is an error that returns the key, because a bounded
-//! queue adds a second reason and a producer must be able to tell them apart: a full queue is worth waiting for, a
+//! queue adds a second reason and a producer must be able to distinguish them: a full queue is worth waiting for, a
 //! closed one is not. Retries of known keys are never refused for lack of room.
 
 /// The reason that a key was not accepted. The key comes back, so that nothing is lost by accident.

@@ -58,8 +58,8 @@ impl<K, R> Inbox<K, R> {
         }
     }
 
-    /// Sets the flag that sends the next add to the slow path: a consumer to wake, a time to note, or a reason to refuse it. Call it after
-    /// each change of these.
+    /// Sets the flag that sends the next add to the slow path: a consumer to wake, a time to note, or a reason to
+    /// refuse it. Call it after each change of these.
     pub(crate) fn update_alert(&mut self) {
         let wakes = !self.paused && !self.sleepers.is_empty();
         self.alert = self.closed || self.timing == Timing::Each || wakes;
@@ -124,8 +124,8 @@ impl<K, R> InboxBatch<K, R> {
         self.delayed.len()
     }
 
-    /// Puts all into the state machine, in order. Each add is taken out before its turn: if the key's or the reason's own code panics, those
-    /// that follow are still here.
+    /// Puts all into the state machine, in order. Each add is taken out before its turn: if the key's or the reason's
+    /// own code panics, those that follow are still here.
     pub(crate) fn deliver(&mut self, core: &mut QueueCore<K, R>)
     where
         K: Eq + Clone,

@@ -38,7 +38,7 @@ pub struct KeyView<K> {
     /// The time it has been processing, or else ready. Known only to queues with a name: the others do not
     /// read the clock for it.
     pub age: Option<Duration>,
-    /// The time until its delayed occurrence falls due, if it has one (whatever the state).
+    /// The time until its delayed occurrence is due, if it has one, in any state.
     pub due_in: Option<Duration>,
 }
 

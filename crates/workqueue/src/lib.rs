@@ -69,14 +69,15 @@
 //!
 //! # The order of keys
 //!
-//! Keys of one priority are handed out in the order in which they became ready: an add that has returned comes before every add that begins
-//! after that, whichever threads they are on. (Producers leave keys in an inbox that is moved into the queue in batches; batches keep the
-//! order, and everything that depends on it — a look at the length, an add of another priority, a key that falls due — moves them first.) A
-//! key keeps its place when it is added again, goes to the end when it is done and was added meanwhile, and to the end of the queue of a
-//! higher priority when its priority is raised. A delayed key becomes ready when, its time having come, a consumer next looks; of several
-//! that are due, the one with the earlier time goes first, to the millisecond. While more than a hundred keys of its priority are ready it
-//! may have to wait: due keys then join them a hundred at a time, one such portion for every hundred hand-outs, and other adds may come
-//! between.
+//! Keys of one priority are handed out in the order in which they became ready: an add that has returned comes before
+//! every add that begins after that, whichever threads they are on. (Producers leave keys in an inbox that is moved
+//! into the queue in batches; batches keep the order, and everything that depends on it — a look at the length, an add
+//! of another priority, a key that falls due — moves them first.) A key keeps its place when it is added again, goes to
+//! the end when it is done and was added meanwhile, and to the end of the queue of a higher priority when its priority
+//! is raised. A delayed key becomes ready when, its time having come, a consumer next looks; of several that are due,
+//! the one with the earlier time goes first, to the millisecond. While more than a hundred keys of its priority are
+//! ready it may have to wait: due keys then join them a hundred at a time, one such portion for every hundred
+//! hand-outs, and other adds may come between.
 //!
 //! In a [fair](Options::fair) queue this holds for the keys of each tenant.
 //!

@@ -4,17 +4,18 @@
 //! time (`unfinished_work_seconds`, `longest_running_processor_seconds`) are computed when asked for, so no thread has
 //! to refresh them.
 //!
-//! **Durations.** Every key is counted. Every key is timed as long as keys take two microseconds or more, which is nearly always: then
-//! reading the clock is a small part of the cost. After 64 faster keys in a row, only one key in 16 is timed and counts for those
-//! before it, so that counts stay exact and sums are estimates. This sampling ends with the first slow key among those that are timed,
-//! with a consumer that finds the queue empty, or when the metrics are read. During sampling, `unfinished_work_seconds` and
-//! `longest_running_processor_seconds` may be too high by the time since the last key that was timed.
+//! **Durations.** Every key is counted. Every key is timed as long as keys take two microseconds or more, which is
+//! nearly always: then reading the clock is a small part of the cost. After 64 faster keys in a row, only one key in 16
+//! is timed and counts for those before it, so that counts stay exact and sums are estimates. This sampling ends with
+//! the first slow key among those that are timed, with a consumer that finds the queue empty, or when the metrics are
+//! read. During sampling, `unfinished_work_seconds` and `longest_running_processor_seconds` may be too high by the time
+//! since the last key that was timed.
 //!
 //! [`crate::Prometheus`] renders any number of sources; an exporter for another metrics system only needs this trait.
 
 use std::time::Duration;
 
-/// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of whatever type. It is a trait so that
+/// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of any type. It is a trait so that
 /// a collection of queues does not depend on their keys.
 /// An exporter for another metrics system reads any number of them:
 ///

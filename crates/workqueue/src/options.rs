@@ -56,9 +56,10 @@ impl<K: Key> Options<K> {
         self
     }
 
-    /// The most keys that the queue may hold at once, in any state. Beyond that, new keys are refused ([`Queue::add`](crate::Queue::add))
-    /// or wait ([`Queue::add_wait`](crate::Queue::add_wait)); keys that it holds are always accepted, so a retry is never refused.
-    /// Default: no limit, because losing a key is worse than holding one per object, and there is never more than one.
+    /// The most keys that the queue may hold at once, in any state. Beyond that, new keys are refused
+    /// ([`Queue::add`](crate::Queue::add)) or wait ([`Queue::add_wait`](crate::Queue::add_wait)); keys that it holds
+    /// are always accepted, so a retry is never refused. Default: no limit, because losing a key is worse than holding
+    /// one per object, and there is never more than one.
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacity = keys.max(1);
         self

@@ -102,7 +102,7 @@ impl Pace {
         self.seen
     }
 
-    /// Takes a reading of the clock, and judges how quick the keys since the last one were.
+    /// Takes a reading of the clock, and updates the estimate of the time per key since the last one.
     #[inline]
     fn note(&mut self, now: u64) {
         let spent = now.saturating_sub(self.seen);

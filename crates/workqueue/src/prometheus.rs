@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::metrics::{Histogram, Source, Stats};
 
 /// Collects queues and renders their metrics in the Prometheus text format, under the names and with the buckets of
-/// client-go. Cloning gives another handle to the same collection.
+/// client-go. A clone is another handle to the same collection.
 ///
 /// ```
 /// use listwatch_workqueue::{Options, Prometheus, Queue};

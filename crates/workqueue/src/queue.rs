@@ -13,7 +13,7 @@ use crate::reason::Reason;
 use crate::shared::SharedQueue;
 use crate::{Item, Key, Options};
 
-/// A work queue. Cloning gives another handle to the same queue. See the [crate] for examples.
+/// A work queue. A clone is another handle to the same queue. See the [crate] for examples.
 ///
 /// Its invariant: a key is with at most one consumer at a time, and a key that was added while it was being processed
 /// is handed out again afterwards. So a consumer that reads the present state, rather than the event, misses nothing.
@@ -92,7 +92,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         self.len() == 0
     }
 
-    /// The number of keys that are in consumers' hands.
+    /// The number of keys that are being processed.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.0.state().core.in_flight()

@@ -5,13 +5,13 @@
 //! which pay for the inbox once per batch; and the state stays in the consumers' caches. Callers do not notice: every call
 //! that reads the state empties the inbox first ([`SharedQueue::state`]); only the hand-out may skip that while the next
 //! key could not change by it. Bounded and fair queues and adds of other than normal priority bypass the inbox, because
-//! they need an answer or a place at once. Lock order: state, then inbox.
+//! they need a result or a place at once. Lock order: state, then inbox.
 //!
-//! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under that same lock,
-//! so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed out, then no consumer sleeps or
-//! at least one has been woken and will look*. A consumer that was woken and finds more than one key wakes the next
-//! ([`SharedQueue::release`], `waking.rs`); one that was woken and is dropped without looking passes the wake-up on
-//! ([`WakeTicket`]'s drop). No notification is sent while all consumers are awake.
+//! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
+//! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
+//! out, then no consumer sleeps or at least one has been woken and will look*. A consumer that was woken and finds more
+//! than one key wakes the next ([`SharedQueue::release`], `waking.rs`); one that was woken and is dropped without
+//! looking passes the wake-up on ([`WakeTicket`]'s drop). No notification is sent while all consumers are awake.
 //!
 //! **Timers.** There is no thread: one of the sleeping consumers (the owner of [`Inbox::timer`]) also waits for the time at
 //! which the next delayed key falls due. While no consumer sleeps, each hand-out looks at the clock itself.
@@ -32,8 +32,8 @@ use crate::ticket::WakeTicket;
 use crate::waiters::Waiters;
 use crate::{AddError, Key};
 
-/// When the inbox is this long, the next consumer empties it even if it has enough to do: a batch should fit the cache. (This bound and
-/// the next are small in unit tests, so that their threads meet them.)
+/// When the inbox is this long, the next consumer empties it even if it has enough to do: a batch should fit the cache.
+/// (This bound and the next are small in unit tests, so that their threads meet them.)
 const INBOX_SOFT_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// The producer that makes the inbox this long empties it itself: duplicates are recognised only in the state machine, and
 /// the consumers may all be at work, or none may be there.
@@ -53,8 +53,8 @@ pub(crate) struct SharedQueue<K, R> {
     pub(crate) limiter: Mutex<Box<dyn RateLimiter<K>>>,
     pub(crate) inbox: Padded<Mutex<Inbox<K, R>>>,
     state: Padded<Mutex<QueueState<K, R>>>,
-    /// The number of consumers that sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
-    /// so that a holder of that lock misses no sleeper.
+    /// The number of consumers that sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under
+    /// the state lock, so that a holder of that lock misses no sleeper.
     pub(crate) sleepers: AtomicUsize,
     /// The next hand-out must empty the inbox: it has reached its soft limit, or has delayed keys. Written so rarely that
     /// reading it costs consumers nothing.
@@ -175,7 +175,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         inbox.adds.push(add, timed)
     }
 
-    /// Adds under the lock of the state, where the answer must be exact.
+    /// Adds under the lock of the state, where the result must be exact.
     pub(crate) fn add_directly(&self, add: Add<K, R>) -> Result<(), AddError<K>> {
         let mut state = self.state();
         let result = self.add_to(&mut state, add);

@@ -1,7 +1,7 @@
 //! The lengths of functions, from their first line to their closing brace.
 //!
-//! rustfmt puts that brace on a line of its own, below the beginning of the function, so no parser is needed. A long function is not
-//! wrong by itself: a match over many small cases reads well. The figure shows if they become more.
+//! rustfmt puts that brace on a line of its own, below the beginning of the function, so no parser is needed. A long
+//! function is not wrong by itself: a match over many small cases reads well. The figure shows if they become more.
 
 use super::source::SourceFile;
 

@@ -1,8 +1,9 @@
 //! Type names are unique in the workspace.
 //!
-//! Two types with one name make a reader look up which is meant, and a search finds both. `repeated_names.txt` lists the names that may
-//! be defined more than once, with the number of definitions: common names of Rust libraries (`Error`, `Options`) and names that have not
-//! been changed yet. The list can only shrink: a count that is too high fails as well.
+//! Two types with one name make a reader look up which is meant, and a search finds both. `repeated_names.txt` lists
+//! the names that may be defined more than once, with the number of definitions: common names of Rust libraries
+//! (`Error`, `Options`) and names that have not been changed yet. The list can only shrink: a count that is too high
+//! fails as well.
 
 use std::collections::BTreeMap;
 

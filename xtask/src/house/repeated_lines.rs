@@ -8,7 +8,8 @@ use super::source::SourceFile;
 /// Shorter runs are mostly language: imports, closing braces, derives.
 const RUN: usize = 6;
 
-/// Counts the lines of code in runs of [`RUN`] or more that occur in two places. Comments, imports and lone punctuation do not count.
+/// Counts the lines of code in runs of [`RUN`] or more that occur in two places. Comments, imports and lone punctuation
+/// do not count.
 pub(super) fn count(files: &[SourceFile]) -> usize {
     let code: Vec<Vec<&str>> = files.iter().map(code).collect();
     let mut places: HashMap<u64, usize> = HashMap::new();

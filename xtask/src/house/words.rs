@@ -1,8 +1,9 @@
 //! Doc comments begin with a noun phrase or a verb, and end with their errors.
 //!
-//! A comment that begins with What, Whether, Who or How describes a thing by a question about it, and a reader has to find the answer
-//! first. "Returns true if…", "The position of…", "Limits on…" say it at once. A paragraph after the section on errors belongs to that
-//! section in the rendered page, where readers do not look for what a function does or costs.
+//! A comment that begins with What, Whether, Who or How describes a thing by a question about it, and a reader has to
+//! find the answer first. "Returns true if…", "The position of…", "Limits on…" say it at once. A paragraph after the
+//! section on errors belongs to that section in the rendered page, where readers do not look for what a function does
+//! or costs.
 
 use anyhow::bail;
 

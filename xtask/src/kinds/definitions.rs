@@ -9,7 +9,7 @@ use serde_json::Value;
 /// All definitions by name (`io.k8s.api.core.v1.Pod`).
 pub(super) struct Definitions(BTreeMap<String, Value>);
 
-/// The types that are no structs on the wire, with the name the table gives them.
+/// The types that are not structs on the wire, with their names in the table.
 const SPECIAL: &[(&str, &str)] = &[
     ("io.k8s.apimachinery.pkg.api.resource.Quantity", "quantity"),
     ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", "intorstring"),
@@ -68,7 +68,7 @@ impl Definitions {
     }
 }
 
-/// A reference that has something beside it stands alone in `allOf`.
+/// A reference with siblings is wrapped in an `allOf` of its own.
 fn without_all_of(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {

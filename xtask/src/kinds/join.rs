@@ -104,13 +104,7 @@ fn add_struct(
     let atomic = merge_flags(definition);
     writeln!(table.text, "struct {name}{atomic}")?;
     writeln!(table.docs, "{}", description(definition))?;
-    let required: Vec<&str> = definition
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required = required(definition);
     let go = go_fields(types, name);
     for (field, property) in definition.get("properties").and_then(Value::as_object).into_iter().flatten() {
         let word = type_of(property)?;
@@ -134,6 +128,11 @@ fn add_struct(
         table.fields += 1;
     }
     Ok(())
+}
+
+fn required(definition: &Value) -> Vec<&str> {
+    let names = definition.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// The JSON fields of a struct, those of inlined structs included.

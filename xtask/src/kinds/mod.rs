@@ -10,16 +10,17 @@
 //! cargo xtask kinds --sources kubernetes --check  # fails if the committed table differs
 //! ```
 //!
-//! `cargo xtask test generated` checks this table and the one of [`crate::rules`] where `LISTWATCH_KUBERNETES_SOURCES` names such a
-//! checkout, and is skipped elsewhere.
+//! `cargo xtask test generated` checks this table and the one of [`crate::rules`] where `LISTWATCH_KUBERNETES_SOURCES`
+//! names such a checkout, and is skipped elsewhere.
 //!
 //! It prints the fields whose Go type it did not find: they work in JSON, have no protobuf number, and are taken for
 //! optional pointers unless they are in `overlay.txt`.
 //!
-//! The result is committed: `table.txt`, one line per field and meant to be read in a diff, and `docs.txt.gz`, the texts,
-//! line by line for the same fields. The crate's tests hold the table against the `k8s-pb` crate. `overlay.json.gz` is what the OpenAPI documents
-//! say beyond the table: enumerations above all, which only kube-apiserver itself publishes. With `--documents` the crate makes it, once
-//! the table is written (`crates/kinds/src/openapi/overlay_tests.rs`), from the documents that kube-apiserver of that release serves:
+//! The result is committed: `table.txt`, one line per field and meant to be read in a diff, and `docs.txt.gz`, the
+//! texts, line by line for the same fields. The crate's tests hold the table against the `k8s-pb` crate.
+//! `overlay.json.gz` is what the OpenAPI documents say beyond the table: enumerations above all, which only
+//! kube-apiserver itself publishes. With `--documents` the crate makes it, once the table is written
+//! (`crates/kinds/src/openapi/overlay_tests.rs`), from the documents that kube-apiserver of that release serves:
 //!
 //! ```sh
 //! mkdir -p documents/v3

@@ -1,8 +1,8 @@
 //! The direction of the modules of the server crate, read from the paths in its source.
 //!
-//! A module is here a top-level one of `crates/server/src`. ARCHITECTURE.md has a table of the modules and of what each may use; the
-//! source may not use more, the table itself may not have a cycle, and every module must have a row. Four files at the root need
-//! none ([`BETWEEN`]).
+//! A module is here a top-level one of `crates/server/src`. ARCHITECTURE.md has a table of the modules and of what each
+//! may use; the source may not use more, the table itself may not have a cycle, and every module must have a row. Four
+//! files at the root need none ([`BETWEEN`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,8 @@ use crate::root;
 /// The head of the table in ARCHITECTURE.md.
 const HEAD: &str = "| module | contents | may use |";
 
-/// Files at the root that are no modules of the table: `lib` and `server` put the modules together, `error` and `options` are used by all.
+/// Files at the root that are not modules of the table: `lib` and `server` put the modules together, `error` and
+/// `options` are used by all.
 const BETWEEN: [&str; 4] = ["lib", "server", "error", "options"];
 
 /// The modules, each with those it may use.

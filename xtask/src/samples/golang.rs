@@ -12,9 +12,9 @@ use anyhow::bail;
 use super::script;
 use crate::{cache, parts};
 
-/// Pinned, so that a run today and a run next year test the same thing.
+/// Pinned, so that runs are reproducible.
 const CONTROLLER_RUNTIME: &str = "sigs.k8s.io/controller-runtime@v0.24.1";
-/// The first build compiles the standard library or half of Kubernetes, on whatever machine this is.
+/// The first build compiles the standard library or half of Kubernetes, on any machine.
 const BUILD_WITHIN: Duration = Duration::from_secs(900);
 
 /// Tries a block in the folder of its document; returns the reason if it was only parsed.

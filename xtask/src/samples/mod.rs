@@ -2,7 +2,7 @@
 //!
 //! | block | what happens to it |
 //! |---|---|
-//! | `console` | each line after `$ ` is run by bash, and what it prints must be what stands below it ([`script`]) |
+//! | `console` | each line after `$ ` is run by bash, and its output must be equal to the lines below it ([`script`]) |
 //! | `sh` | run by bash; every command must succeed; `listwatch serve` takes a free port, and what comes after it runs when it is ready ([`stand_in`]) |
 //! | `yaml` | applied to the server with kubectl |
 //! | `python`, `js` | run with the official client of the language |

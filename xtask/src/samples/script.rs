@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 /// A sample is a few commands; one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The time for whatever a sample left running to end gracefully.
+/// The time for processes that a sample left running to end gracefully.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// One command of a console session and the output below it.
@@ -67,7 +67,7 @@ pub(super) fn run(shell: Command, script: &str) -> anyhow::Result<String> {
     run_within(LIMIT, shell, script)
 }
 
-/// Runs a script; returns what it printed on both streams. Whatever it left running is ended.
+/// Runs a script; returns its output on both streams. Processes that it left running are ended.
 pub(super) fn run_within(limit: Duration, mut shell: Command, script: &str) -> anyhow::Result<String> {
     // A file, not a pipe: a program in the background would keep a pipe open.
     let file = shell.get_current_dir().context("no folder")?.join("output.txt");
@@ -129,7 +129,7 @@ fn lines_match(expected: &[&str], output: &[&str]) -> bool {
 }
 
 fn line_matches(expected: &str, found: &str) -> bool {
-    // Columns may be wider or narrower where a value with another length stands in one.
+    // Columns may be wider or narrower where a value has another length.
     let normal = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (expected, found) = (normal(expected), normal(found));
     let mut parts = expected.split('…');

@@ -388,7 +388,7 @@ fn written_size(kind: &AstKind) -> Option<SizeRange> {
     }))
 }
 
-/// Values whose size is one, whatever they are.
+/// Types whose values all have the size one.
 fn is_scalar(ty: &Type) -> bool {
     match ty {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,

@@ -7,7 +7,7 @@
 
 use crate::value::{ListValue, MapValue, Value};
 
-/// The costs of making a list, a map and a struct, whatever their size. Elements are paid for by the expressions that
+/// The costs of making a list, a map and a struct of any size. Elements are paid for by the expressions that
 /// make them.
 pub(crate) const LIST_COST: u64 = 10;
 pub(crate) const MAP_COST: u64 = 30;
@@ -136,6 +136,7 @@ impl CallCost {
     pub(crate) fn cost(self, args: &[Value<'_>], result: Option<&Value<'_>>) -> u64 {
         let size = |index: usize| args.get(index).map_or(1, Value::cost_size);
         let output = || result.map_or(1, Value::cost_size);
+        let parsing = |text: bool| if text { ceil(size(1), STRING_FACTOR) } else { 0 };
         match self {
             Self::Fixed(cost) => cost,
             Self::Scan(index, factor) => ceil(size(index), factor),
@@ -153,19 +154,13 @@ impl CallCost {
                 list_call(depth, size(0))
             }
             Self::SelfCompare(index) => {
-                let text = matches!(args.get(index), Some(Value::List(list))
-                    if matches!(list.get(0), Ok(Some(Value::String(_) | Value::Bytes(_)))));
-                let factor = if text { 2.0 + STRING_FACTOR } else { 2.0 };
+                let factor = if is_list_of_text(args.get(index)) { 2.0 + STRING_FACTOR } else { 2.0 };
                 list_call(factor, size(index).saturating_mul(size(index)))
             }
             Self::Sets(factor) => 1_u64.saturating_add(times(size(0).saturating_mul(size(1)), factor)),
-            Self::ContainsIp(text) => {
-                let parse = if text { ceil(size(1), STRING_FACTOR) } else { 0 };
-                ceil(size(0) + size(0), STRING_FACTOR) + parse
-            }
+            Self::ContainsIp(text) => ceil(size(0) + size(0), STRING_FACTOR) + parsing(text),
             Self::ContainsCidr(text) => {
-                let parse = if text { ceil(size(1), STRING_FACTOR) } else { 0 };
-                ceil(size(0) + size(0), STRING_FACTOR) + ceil(size(0), STRING_FACTOR) + 1 + parse
+                ceil(size(0) + size(0), STRING_FACTOR) + ceil(size(0), STRING_FACTOR) + 1 + parsing(text)
             }
             Self::Selector => selector(size(1)),
             Self::Validate => match args.first() {
@@ -175,6 +170,11 @@ impl CallCost {
             },
         }
     }
+}
+
+fn is_list_of_text(value: Option<&Value<'_>>) -> bool {
+    let Some(Value::List(list)) = value else { return false };
+    matches!(list.get(0), Ok(Some(Value::String(_) | Value::Bytes(_))))
 }
 
 /// The cost of comparing two values for equality.

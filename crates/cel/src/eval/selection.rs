@@ -20,7 +20,7 @@ impl<'a> Evaluator<'_, 'a> {
         self.selected(found, optional, cost, || format!("no such key: {field}"))
     }
 
-    /// Tests for the presence of a field: the macro `has()`. Absence is no error; an operand that has no value is one.
+    /// Tests for the presence of a field: the macro `has()`. Absence is not an error; an operand that has no value is one.
     pub(super) fn has(&mut self, operand: OpId, field: &str) -> EvalResult<'a> {
         let operand = match self.eval(operand)? {
             Value::Optional(None) => return Ok(Value::Bool(false)),
@@ -59,7 +59,8 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
-    /// Charges for a selection and returns what it found. An absent value is an error unless it is optional, which costs one less.
+    /// Charges for a selection and returns what it found. An absent value is an error unless it is optional, which
+    /// costs one less.
     fn selected(
         &mut self,
         found: Result<Option<Value<'a>>, EvalError>,

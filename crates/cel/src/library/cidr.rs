@@ -32,7 +32,7 @@ impl Cidr {
         u64::from(self.bits).div_ceil(8)
     }
 
-    /// A shift by the whole width is no shift in Rust, so a prefix of zero bits is handled by `checked_shl`.
+    /// A shift by the whole width is not a shift in Rust, so a prefix of zero bits is handled by `checked_shl`.
     fn masked(self) -> Self {
         let address = match self.address {
             IpAddr::V4(v4) => {

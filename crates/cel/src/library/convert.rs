@@ -36,7 +36,7 @@ fn impossible(from: &Value<'_>, to: &str) -> EvalError {
     EvalError::new(format!("type conversion error from '{}' to '{to}'", from.type_name()))
 }
 
-/// The words of Go's `ParseBool`.
+/// The message of Go's `ParseBool`.
 fn to_bool<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Bool(flag)] => Ok(Value::Bool(*flag)),

@@ -55,7 +55,7 @@ fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(items.collect::<Result<_, EvalError>>()?))
 }
 
-/// One level without a depth. Elements that are no lists are kept.
+/// One level without a depth. Elements that are not lists are kept.
 fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let (list, depth) = match args {
         [Value::List(list)] => (list, 1),
@@ -70,7 +70,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(flat))
 }
 
-/// Recursion ends with the nesting of the list, whatever the requested depth.
+/// Recursion ends with the nesting of the list, at any requested depth.
 fn flatten_into<'a>(
     list: &ListValue<'a>,
     depth: i64,
@@ -89,7 +89,7 @@ fn flatten_into<'a>(
 
 /// Copies the elements, which is metered with the memory that they take.
 ///
-/// Eight units per element stand for the size of a value; the meter's bound on work is then one on memory too.
+/// Each element costs eight units, about the size of a value, so that the meter's bound on work is also one on memory.
 fn items<'a>(list: &ListValue<'a>, meter: &mut Meter) -> Result<Vec<Value<'a>>, EvalError> {
     meter.work(list.len().saturating_mul(8))?;
     list.iter().collect()

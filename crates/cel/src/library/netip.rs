@@ -1,4 +1,4 @@
-//! Errors of Go's `netip`: the reason for which a text is no address or no prefix.
+//! Errors of Go's `netip`: the reason for which a text is not an address or not a prefix.
 //!
 //! The standard library accepts the same texts but does not say what is wrong with others.
 
@@ -7,7 +7,7 @@ use listwatch_wire::go::quote;
 /// A reason, and the part of the text at which it was found.
 type Wrong<'t> = (&'static str, &'t str);
 
-/// Returns the error of `netip.ParseAddr` for a text that is no address.
+/// Returns the error of `netip.ParseAddr` for a text that is not an address.
 pub(super) fn address_error(text: &str) -> String {
     let (why, at) = match text.find(['.', ':', '%']).and_then(|at| text.get(at..)?.chars().next()) {
         Some('.') => v4(text).err().unwrap_or(("unable to parse IP", "")),
@@ -19,7 +19,7 @@ pub(super) fn address_error(text: &str) -> String {
     format!("ParseAddr({}): {why}{at}", quote(text))
 }
 
-/// Returns the error of `netip.ParsePrefix` for a text that is no prefix, given whether its address is one.
+/// Returns the error of `netip.ParsePrefix` for a text that is not a prefix, given whether its address is one.
 pub(super) fn prefix_error(text: &str, is_address: impl Fn(&str) -> bool) -> String {
     let why = match text.rsplit_once('/') {
         None => "no '/'".to_owned(),
@@ -130,7 +130,7 @@ fn separator<'t>(rest: &'t str, ellipsis: &mut bool) -> Result<&'t str, Wrong<'t
 mod tests {
     use super::*;
 
-    /// Each answer is that of kube-apiserver.
+    /// Each result is that of kube-apiserver.
     #[test]
     fn errors_are_those_of_go() {
         for (text, expected) in [

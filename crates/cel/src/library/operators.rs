@@ -178,7 +178,7 @@ fn ordered<'a>(args: &[Value<'a>], name: &str, wanted: fn(Ordering) -> bool) -> 
 
 /// The error of an operator. It names the operator only if no value of the type of the left operand has it.
 ///
-/// Two texts, because cel-go dispatches operators by the type of the left value, and the error says how far it came.
+/// Two texts, because cel-go dispatches operators by the type of the left value, and the error shows how far that got.
 fn unsupported(name: &str, args: &[Value<'_>]) -> EvalError {
     let number = matches!(args.first(), Some(Value::Int(_) | Value::Uint(_)));
     let known = match (name, args.first()) {
@@ -216,7 +216,7 @@ pub(super) fn has_element<'a>(
     failed.map_or(Ok(false), Err)
 }
 
-/// Of a map, the key is looked up; a type that no key can have is an error.
+/// In a map, the key is looked up; a type that no key can have is an error.
 fn contains<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [item, Value::List(list)] => has_element(list, item, meter).map(Value::Bool),

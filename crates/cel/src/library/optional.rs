@@ -46,7 +46,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
-/// An element that is no optional is an error, not skipped.
+/// An element that is not an optional is an error, not skipped.
 fn unwrap<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return Err(no_overload("unwrapOpt", args)) };
     let mut present = Vec::new();

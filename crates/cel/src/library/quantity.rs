@@ -1,7 +1,7 @@
 //! The `quantity` library: amounts such as `100Mi` and `1.5`.
 //!
 //! Values are kept in billionths, the finest unit that Kubernetes keeps, and rounded up like there; beyond the range
-//! they are capped. `isInteger` and `asInteger` follow the fast path of apimachinery's parser, so `1000m` is no integer
+//! they are capped. `isInteger` and `asInteger` follow the fast path of apimachinery's parser, so `1000m` is not an integer
 //! although it equals one. Validation of quantities in built-in kinds is separate code in `listwatch-kinds`.
 
 use std::cmp::Ordering;
@@ -140,7 +140,7 @@ fn scale(suffix: &str) -> Option<SuffixScale> {
     exponent.parse().ok().filter(|power: &i32| power.abs() < 1000).map(SuffixScale::Decimal)
 }
 
-/// Parses a quantity. The message is the one of apimachinery, whatever is wrong.
+/// Parses a quantity. Every error has the one message of apimachinery.
 ///
 /// At most 30 digits are kept; further ones only scale. That is beyond the range in any case.
 ///

@@ -8,6 +8,8 @@
 mod compiled;
 mod syntax;
 
+use std::iter::Peekable;
+use std::str::CharIndices;
 use std::sync::Arc;
 
 use super::{Evaluated, Native, no_overload};
@@ -105,57 +107,87 @@ fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 ///
 /// Linear apart from look-behinds for braces. Unknown syntax is passed through, and the engine refuses it.
 pub(crate) fn translate(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len() + 8);
-    let mut chars = pattern.char_indices().peekable();
-    let mut in_class = false;
-    let mut class_start = false;
-    while let Some((at, c)) = chars.next() {
-        let first = std::mem::take(&mut class_start);
-        match c {
-            '\\' => {
-                let Some((_, escaped)) = chars.next() else {
-                    out.push('\\');
-                    break;
-                };
-                escape(escaped, in_class, &mut out);
+    let chars = pattern.char_indices().peekable();
+    let out = String::with_capacity(pattern.len() + 8);
+    Translator { pattern, chars, in_class: false, class_start: false, out }.run()
+}
+
+/// One pass over a pattern.
+struct Translator<'p> {
+    pattern: &'p str,
+    chars: Peekable<CharIndices<'p>>,
+    in_class: bool,
+    /// True directly after the bracket that opens a class, where `]` is a literal.
+    class_start: bool,
+    out: String,
+}
+
+impl Translator<'_> {
+    fn run(mut self) -> String {
+        while let Some((at, c)) = self.chars.next() {
+            let is_first = std::mem::take(&mut self.class_start);
+            if c == '\\' {
+                self.escape();
+            } else if self.in_class {
+                self.inside_class(at, c, is_first);
+            } else {
+                self.outside_class(at, c);
             }
-            '[' if !in_class => {
-                in_class = true;
-                class_start = true;
-                out.push('[');
-                if chars.peek().is_some_and(|(_, next)| *next == '^') {
-                    chars.next();
-                    out.push('^');
-                }
-            }
-            '[' if pattern.get(at..).is_some_and(|rest| rest.starts_with("[:")) => {
-                let end = pattern.get(at..).and_then(|rest| beginning(rest).find(":]")).unwrap_or(0);
-                out.push('[');
-                while chars.peek().is_some_and(|(next, _)| *next < at + end + 2) {
-                    out.extend(chars.next().map(|(_, c)| c));
-                }
-            }
-            '[' => out.push_str("\\["),
-            ']' if in_class && first => out.push_str("\\]"),
-            ']' => {
-                in_class = false;
-                out.push(']');
-            }
-            '&' | '~' if in_class => {
-                out.push('\\');
-                out.push(c);
-            }
-            '{' if !in_class
-                && !is_repetition(pattern.get(at..).unwrap_or(""))
-                && !after_name(pattern, at) =>
-            {
-                out.push_str("\\{");
-            }
-            '}' if !in_class && !closes_repetition(pattern, at) => out.push_str("\\}"),
-            other => out.push(other),
+        }
+        self.out
+    }
+
+    /// A backslash at the end of the pattern is kept, and the engine refuses it.
+    fn escape(&mut self) {
+        match self.chars.next() {
+            Some((_, escaped)) => escape(escaped, self.in_class, &mut self.out),
+            None => self.out.push('\\'),
         }
     }
-    out
+
+    fn outside_class(&mut self, at: usize, c: char) {
+        match c {
+            '[' => self.open_class(),
+            '{' if !is_repetition(self.rest(at)) && !after_name(self.pattern, at) => self.out.push_str("\\{"),
+            '}' if !closes_repetition(self.pattern, at) => self.out.push_str("\\}"),
+            other => self.out.push(other),
+        }
+    }
+
+    fn open_class(&mut self) {
+        (self.in_class, self.class_start) = (true, true);
+        self.out.push('[');
+        if self.chars.next_if(|(_, next)| *next == '^').is_some() {
+            self.out.push('^');
+        }
+    }
+
+    fn inside_class(&mut self, at: usize, c: char, is_first: bool) {
+        match c {
+            '[' if self.rest(at).starts_with("[:") => self.named_class(at),
+            '[' => self.out.push_str("\\["),
+            ']' if is_first => self.out.push_str("\\]"),
+            ']' => {
+                self.in_class = false;
+                self.out.push(']');
+            }
+            '&' | '~' => self.out.extend(['\\', c]),
+            other => self.out.push(other),
+        }
+    }
+
+    /// Copies a name such as `[:alpha:]`.
+    fn named_class(&mut self, at: usize) {
+        let end = beginning(self.rest(at)).find(":]").unwrap_or(0);
+        self.out.push('[');
+        while let Some((_, c)) = self.chars.next_if(|(next, _)| *next < at + end + 2) {
+            self.out.push(c);
+        }
+    }
+
+    fn rest(&self, at: usize) -> &str {
+        self.pattern.get(at..).unwrap_or("")
+    }
 }
 
 /// The part of a text in which the name of a class must end.

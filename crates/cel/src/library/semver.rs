@@ -87,7 +87,7 @@ pub(super) fn ordered<'a>(
 ///
 /// # Errors
 ///
-/// In the words of `blang/semver`.
+/// With the messages of `blang/semver`.
 fn read(text: &str, lenient: bool) -> Result<Semver, EvalError> {
     if lenient { parse(&normalized(text)?) } else { parse(text) }
 }

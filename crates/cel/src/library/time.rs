@@ -84,7 +84,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// cel-go's words.
+/// cel-go's message.
 fn overflow() -> EvalError {
     EvalError::new("timestamp overflow")
 }
@@ -219,20 +219,22 @@ pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
     Timestamp::new(day.to_datetime(Time::midnight()))
 }
 
-/// The nanoseconds of a span as Go writes it, such as `1h30m` or `-1.5s`.
+/// Go's units of durations, in nanoseconds.
+const UNITS: [(&str, i64); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("µs", 1_000),
+    ("μs", 1_000),
+    ("ms", 1_000_000),
+    ("s", SECOND),
+    ("m", 60 * SECOND),
+    ("h", 3600 * SECOND),
+];
+
+/// A span as Go writes it, such as `1h30m` or `-1.5s`.
 ///
 /// At most 200 bytes, more than any sensible duration; units may repeat and come in any order, as in Go.
 pub fn parse_duration(text: &str) -> Option<i64> {
-    const UNITS: [(&str, i64); 8] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("µs", 1_000),
-        ("μs", 1_000),
-        ("ms", 1_000_000),
-        ("s", SECOND),
-        ("m", 60 * SECOND),
-        ("h", 3600 * SECOND),
-    ];
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -249,20 +251,24 @@ pub fn parse_duration(text: &str) -> Option<i64> {
         let (number, after) = rest.split_at_checked(end)?;
         let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
         let (unit, next) = after.split_at_checked(unit_end)?;
-        let scale = UNITS.iter().find(|(name, _)| *name == unit)?.1;
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
-            return None;
-        }
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        total = total.checked_add(whole.checked_mul(scale.into())?)?;
-        total = total.checked_add(fraction_of(fraction, scale))?;
+        total = total.checked_add(term_of(number, unit)?)?;
         if total > i128::from(i64::MAX) + 1 {
             return None;
         }
         rest = next;
     }
     i64::try_from(if negative { -total } else { total }).ok()
+}
+
+/// A number with a unit, in nanoseconds.
+fn term_of(number: &str, unit: &str) -> Option<i128> {
+    let scale = UNITS.iter().find(|(name, _)| *name == unit)?.1;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+        return None;
+    }
+    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    whole.checked_mul(scale.into())?.checked_add(fraction_of(fraction, scale))
 }
 
 /// A decimal fraction of a unit, cut off at nanoseconds.

@@ -28,7 +28,7 @@ impl Url {
     /// Reads a URL that is absolute or a path.
     ///
     /// # Errors
-    /// The message, in Go's words.
+    /// The message, with Go's text.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("parse {text:?}: {why}");
         if text.chars().any(|c| c < ' ' || c == '\x7f') {
@@ -52,24 +52,16 @@ impl Url {
                 ..Self::default()
             });
         }
-        let (authority, path) = match rest.strip_prefix("//") {
-            Some(after) if !scheme.is_empty() || !rest.starts_with("///") => {
-                let end = after.find('/').unwrap_or(after.len());
-                after.split_at_checked(end).unwrap_or((after, ""))
-            }
-            _ => ("", rest),
-        };
-        let (user, host) = match authority.rsplit_once('@') {
-            Some((user, host)) => (Some(user.to_owned()), host),
-            None => (None, authority),
-        };
+        let (authority, path) = split_authority(rest, !scheme.is_empty());
+        let (user, host) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         check_host(host).map_err(|why| wrong(&why))?;
         if let Some(bad) = bad_escape(path) {
             return Err(wrong(&format!("invalid URL escape {bad:?}")));
         }
         Ok(Self {
             scheme: scheme.to_ascii_lowercase(),
-            user,
+            user: user.map(str::to_owned),
             host: host.to_owned(),
             path: path.to_owned(),
             query: query.to_owned(),
@@ -85,7 +77,7 @@ impl Url {
         }
     }
 
-    /// Without brackets of an IPv6 address, whose colons are no ports.
+    /// Without brackets of an IPv6 address, whose colons are not ports.
     fn port(&self) -> &str {
         let after = self.host.rfind(']').and_then(|at| self.host.get(at + 1..)).unwrap_or(&self.host);
         after.rsplit_once(':').map_or("", |(_, port)| port)
@@ -107,6 +99,17 @@ impl Url {
             }
         }
         pairs
+    }
+}
+
+/// Splits the authority from the path. Without a scheme, three slashes begin a path.
+fn split_authority(rest: &str, has_scheme: bool) -> (&str, &str) {
+    match rest.strip_prefix("//") {
+        Some(after) if has_scheme || !rest.starts_with("///") => {
+            let end = after.find('/').unwrap_or(after.len());
+            after.split_at_checked(end).unwrap_or((after, ""))
+        }
+        _ => ("", rest),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The token rules are those of CEL's ANTLR grammar: raw, byte and triple-quoted strings, hexadecimal and unsigned
 //! numbers, identifiers in backticks, `//` comments. Places are offsets in code points, because errors are. Characters
-//! that begin no token are reported and skipped, so that one expression can report several errors, in ANTLR's words.
+//! that begin no token are reported and skipped, so that one expression can report several errors, with ANTLR's text.
 //! Escapes inside of literals are read by `unescape`.
 
 use crate::issues::Issues;
@@ -65,7 +65,7 @@ impl<'s> Lexer<'s> {
         text
     }
 
-    /// Returns the next token, or nothing at the end. Text that is no token is reported and skipped, as ANTLR's lexer
+    /// Returns the next token, or nothing at the end. Text that is not a token is reported and skipped, as ANTLR's lexer
     /// does, so that the parser sees the rest.
     fn next(&mut self, issues: &mut Issues) -> Option<Lexeme<'s>> {
         loop {

@@ -37,22 +37,16 @@ pub(super) fn expand(
         ("all" | "exists" | "exists_one" | "existsOne", Some(range), [first, second, test]) => {
             build.quantifier(function, range, *first, Some(*second), *test)
         }
-        ("map", Some(range), [variable, value]) => build.list(range, (*variable, None), None, Some(*value)),
-        ("map", Some(range), [variable, test, value]) => {
-            build.list(range, (*variable, None), Some(*test), Some(*value))
+        ("map", Some(range), [variable, test @ .., value]) if test.len() <= 1 => {
+            build.list(range, (*variable, None), test.first().copied(), Some(*value))
         }
         ("filter", Some(range), [variable, test]) => build.list(range, (*variable, None), Some(*test), None),
-        ("transformList", Some(range), [first, second, value]) => {
-            build.list(range, (*first, Some(*second)), None, Some(*value))
-        }
-        ("transformList", Some(range), [first, second, test, value]) => {
-            build.list(range, (*first, Some(*second)), Some(*test), Some(*value))
-        }
-        ("transformMap" | "transformMapEntry", Some(range), [first, second, value]) => {
-            build.map(function, range, (*first, *second), None, *value)
-        }
-        ("transformMap" | "transformMapEntry", Some(range), [first, second, test, value]) => {
-            build.map(function, range, (*first, *second), Some(*test), *value)
+        (
+            "transformList" | "transformMap" | "transformMapEntry",
+            Some(range),
+            [first, second, test @ .., value],
+        ) if test.len() <= 1 => {
+            build.transform(function, range, (*first, *second), test.first().copied(), *value)
         }
         ("optMap" | "optFlatMap", Some(optional), [variable, value]) => {
             build.optional(function, optional, *variable, *value)
@@ -194,6 +188,21 @@ impl Builder<'_, '_, '_> {
         let step = self.call("_?_:_", vec![test, more, same])?;
         let (count, one) = (self.accumulator()?, self.literal(Literal::Int(1))?);
         Ok((init, condition, step, self.call("_==_", vec![count, one])?))
+    }
+
+    /// The comprehensions of two variables that make a list or a map.
+    fn transform(
+        &mut self,
+        function: &str,
+        range: Id,
+        names: (Id, Id),
+        test: Option<Id>,
+        value: Id,
+    ) -> ParsedNode {
+        match function {
+            "transformList" => self.list(range, (names.0, Some(names.1)), test, Some(value)),
+            _ => self.map(function, range, names, test, value),
+        }
     }
 
     /// `map`, `filter` and `transformList`. Without a value, the element itself is taken.

@@ -8,7 +8,7 @@ use super::Literal;
 /// Reads a literal with its quotes.
 ///
 /// # Errors
-/// The message, in cel-go's words.
+/// The message, with cel-go's text.
 pub(super) fn literal(text: &str, is_bytes: bool) -> Result<Literal, &'static str> {
     let text = if is_bytes { text.get(1..).unwrap_or("") } else { text };
     let raw = text.starts_with(['r', 'R']);

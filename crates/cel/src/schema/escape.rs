@@ -68,7 +68,7 @@ pub(crate) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
     let (mut name, mut rest) = (String::new(), identifier);
     while let Some(start) = rest.find("__") {
         let inside = rest.get(start + 2..)?;
-        // Between the underscores stands at least one other character.
+        // Between the underscores there is at least one other character.
         let closed = |end: &usize| *end > 0 && inside.get(*end..).is_some_and(|tail| tail.starts_with("__"));
         let end = inside.find('_').filter(closed);
         let Some(end) = end else {

@@ -59,7 +59,7 @@ pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Resu
     })
 }
 
-/// Compares fields by name, whatever their order.
+/// Compares fields by name, in any order.
 fn fields<'a, K: PartialEq>(
     a: &[(K, Value<'a>)],
     b: &[(K, Value<'a>)],
@@ -170,7 +170,7 @@ fn maps<'a>(a: &MapValue<'a>, b: &MapValue<'a>, meter: &mut Meter) -> Result<boo
     Ok(true)
 }
 
-/// The order of two numbers, whatever their types. Nothing orders what is no number.
+/// The order of two numbers of any types; `None` for other values.
 pub(crate) fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),

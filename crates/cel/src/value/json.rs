@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use listwatch_wire::json::{Map as JsonMap, Value as Json};
 
-use super::{ListValue, MapValue, Str, Value};
+use super::{ListValue, MapValue, Str, StructValue, Value};
 use crate::error::EvalError;
 use crate::library::time;
 use crate::schema::{Decl, Representation, unescape};
@@ -105,7 +105,7 @@ fn string<'a>(shape: &Representation, text: &'a str) -> Result<Value<'a>, EvalEr
     })
 }
 
-/// The type of a JSON value in Go's words.
+/// Go's name of the type of a JSON value.
 fn kind(json: &Json) -> &'static str {
     match json {
         Json::Null => "<nil>",
@@ -176,19 +176,21 @@ pub fn to_json(value: &Value<'_>, nodes: &mut usize) -> Result<Json, EvalError> 
             }
             Json::Object(fields)
         }
-        Value::Struct(object) => {
-            let mut fields = JsonMap::new();
-            for (name, value) in &object.fields {
-                fields.insert(name.clone(), to_json(value, nodes)?);
-            }
-            Json::Object(fields)
-        }
+        Value::Struct(object) => struct_to_json(object, nodes)?,
         Value::Quantity(quantity) => Json::from(quantity.to_string()),
         other => {
             let message = format!("type conversion error from '{}' to JSON", other.type_name());
             return Err(EvalError::new(message));
         }
     })
+}
+
+fn struct_to_json(object: &StructValue<'_>, nodes: &mut usize) -> Result<Json, EvalError> {
+    let mut fields = JsonMap::new();
+    for (name, value) in &object.fields {
+        fields.insert(name.clone(), to_json(value, nodes)?);
+    }
+    Ok(Json::Object(fields))
 }
 
 /// The name of a member. JSON has no keys but texts.

@@ -36,12 +36,12 @@ pub struct OwnedMap<'a> {
 enum MapKey {
     Bool(bool),
     Number(i128),
-    /// A number that is no integer, by its bits.
+    /// A number that is not an integer, by its bits.
     Fraction(u64),
     String(Arc<str>),
 }
 
-/// Returns the key under which a value is found. Numbers that are equal have one key, whatever their types; values
+/// Returns the key under which a value is found. Equal numbers of any types have one key; values
 /// that cannot be keys have none.
 fn key(value: &Value<'_>) -> Option<MapKey> {
     Some(match value {

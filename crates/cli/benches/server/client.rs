@@ -17,7 +17,7 @@ pub(crate) struct Connection {
     token: Arc<str>,
 }
 
-/// An answer: its code and how it is delimited.
+/// A response: its code and how it is delimited.
 struct Head {
     code: u16,
     /// `None` if it comes in chunks.
@@ -68,7 +68,7 @@ impl Connection {
         assert_eq!(self.head().await.code, 200, "{path}");
     }
 
-    /// Sends a request and reads its answer in a form; returns its code.
+    /// Sends a request and reads its response in a form; returns its code.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, body: &str, form: &str) -> u16 {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\naccept: application/{form}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",

@@ -1,9 +1,10 @@
 //! A stream of Pods as kubelets produce it, as whole objects, as gzip of whole objects, and as deltas: bytes and processor time.
 //!
-//! Pods of about 14.5 KB with the managedFields of a controller and a kubelet. Each write is a change of status: mostly a heartbeat of
-//! a condition, every fourth a flip of readiness, by several writers at a time as several kubelets are. The forms take turns in one
-//! run, several times, because the processor time of the same writes without a watcher is taken off that of the server, and
-//! differs from round to round. The client's is that of an informer in a process of its own.
+//! Pods of about 14.5 KB with the managedFields of a controller and a kubelet. Each write is a change of status: mostly
+//! a heartbeat of a condition, every fourth a flip of readiness, by several writers at a time as several kubelets are.
+//! The forms take turns in one run, several times, because the processor time of the same writes without a watcher is
+//! taken off that of the server, and differs from round to round. The client's is that of an informer in a process of
+//! its own.
 
 use std::io::BufRead;
 use std::process::{Child, Command, Stdio};

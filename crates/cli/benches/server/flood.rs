@@ -24,7 +24,7 @@ const LOADS: [(&str, &str, &str); 4] = [
     ("writes", "POST", "/api/v1/namespaces/default/configmaps?dryRun=All"),
 ];
 
-/// Answers and refusals of one side, and how long its answers took.
+/// Answers and refusals of one side, and how long its responses took.
 #[derive(Default)]
 struct Seen {
     took: Vec<Duration>,

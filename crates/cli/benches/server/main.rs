@@ -1,11 +1,11 @@
 //! Benchmarks of the server as a process, over TLS on loopback: the effect of slow watchers and floods on other clients, the
 //! cost of many objects and of a status change, and the savings of deltas.
 //!
-//! `cargo xtask bench watchers`, `memory`, `flood`, `patches` and `delta`. They compare within one run, because on a shared machine
-//! two runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.
+//! `cargo xtask bench watchers`, `memory`, `flood`, `patches` and `delta`. They compare within one run, because on a
+//! shared machine two runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.
 //!
-//! [`watchers`], [`memory`], [`flood`], [`patches`] and [`delta`] are the measurements; [`process`] is the server, [`client`] talks
-//! to it.
+//! [`watchers`], [`memory`], [`flood`], [`patches`] and [`delta`] are the measurements; [`process`] is the server,
+//! [`client`] talks to it.
 
 #![allow(
     clippy::print_stdout,

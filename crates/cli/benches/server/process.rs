@@ -72,7 +72,7 @@ impl Server {
         cpu_micros(&self.file("stat"))
     }
 
-    /// The file that tells clients how to reach it.
+    /// The kubeconfig for its clients.
     pub(crate) fn kubeconfig(&self) -> std::path::PathBuf {
         self.folder.path().join("admin.kubeconfig")
     }

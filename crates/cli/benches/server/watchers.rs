@@ -97,7 +97,7 @@ struct Stage {
     server: Server,
     audience: Arc<Audience>,
     writer: Connection,
-    /// For looking at the server's own view of things.
+    /// For reading the server's own figures.
     observer: Connection,
     stuck: Vec<Connection>,
     /// The resource version at which the watchers that do not read begin.
@@ -297,7 +297,7 @@ fn row(name: &str, without: f64, with: f64, spread: &str) {
     println!("{name:<34} {without:>9.2} {with:>9.2} {:>7.3}   {spread}", with / without);
 }
 
-/// Between what the ratio lies for 95 of 100 drawings of as many rounds from those measured.
+/// The 95% bootstrap confidence interval of the ratio: rounds are drawn with replacement from those measured.
 fn spread(arms: &[Arm; 2], quantile: f64) -> (f64, f64) {
     let mut random = StdRng::seed_from_u64(1);
     let mut ratios: Vec<f64> = (0..RESAMPLES)

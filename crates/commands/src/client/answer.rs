@@ -1,7 +1,7 @@
 //! Answers of a server to the requests of commands, read whole and within bounds.
 //!
-//! `kube::Client::request` reads whatever a server sends; a command must not use up the memory of its machine because a
-//! server, or what pretends to be one, never ends its answer. Lists and watches of objects are streamed by the library
+//! `kube::Client::request` reads a response of any length; a command must not use up the memory of its machine because a
+//! server, or what pretends to be one, never ends its response. Lists and watches of objects are streamed by the library
 //! and have their bounds there.
 
 use std::time::Duration;
@@ -13,18 +13,18 @@ use kube::client::Body;
 use kube::core::Status;
 use serde::de::DeserializeOwned;
 
-/// The most bytes of one answer. The largest are pages of tables: 10,000 rows with the metadata of their objects.
+/// The most bytes of one response. The largest are pages of tables: 10,000 rows with the metadata of their objects.
 pub(crate) const MAX_ANSWER: usize = 256 << 20;
 /// More of an error is not worth reading.
 const MAX_ERROR: usize = 64 << 10;
-/// The time limit for the first response. Whatever accepts connections and never responds is no API server.
+/// The time limit for the first response. A server that accepts connections and never responds is no API server.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
 /// Gets a JSON document.
 ///
 /// # Errors
 ///
-/// [`kube::Error::Api`] if the server refuses; else the connection fails, or the answer is longer than [`MAX_ANSWER`] or not
+/// [`kube::Error::Api`] if the server refuses; else the connection fails, or the response is longer than [`MAX_ANSWER`] or not
 /// of the form.
 pub(crate) async fn get<T: DeserializeOwned>(client: &kube::Client, path: &str) -> anyhow::Result<T> {
     fetch(client, Request::get(path)).await
@@ -40,7 +40,7 @@ pub(crate) async fn fetch<T: DeserializeOwned>(
     request: http::request::Builder,
 ) -> anyhow::Result<T> {
     let bytes = read(client, request).await?;
-    serde_json::from_slice(&bytes).context("cannot read the answer of the server")
+    serde_json::from_slice(&bytes).context("cannot read the server's response")
 }
 
 /// Gets a page of text.
@@ -52,7 +52,7 @@ pub(crate) async fn text(client: &kube::Client, path: &str) -> anyhow::Result<St
     Ok(String::from_utf8(read(client, Request::get(path)).await?)?)
 }
 
-/// Waits for a first answer, of any kind.
+/// Waits for a first response, of any kind.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub(crate) async fn text(client: &kube::Client, path: &str) -> anyhow::Result<St
 pub(crate) async fn greet(client: &kube::Client) -> anyhow::Result<()> {
     let answer =
         tokio::time::timeout(FIRST_ANSWER, client.send(Request::get("/version").body(Body::empty())?));
-    answer.await.with_context(|| format!("no answer in {FIRST_ANSWER:?}"))??;
+    answer.await.with_context(|| format!("no response within {FIRST_ANSWER:?}"))??;
     Ok(())
 }
 
@@ -83,17 +83,17 @@ async fn read(client: &kube::Client, request: http::request::Builder) -> anyhow:
 async fn collect(mut body: Body, max: usize) -> anyhow::Result<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(frame) = body.frame().await {
-        // Trailers say nothing that matters here.
+        // Trailers are not used here.
         let Ok(piece) = frame?.into_data() else { continue };
         if all.len() + piece.len() > max {
-            bail!("the answer of the server has more than {max} bytes");
+            bail!("the server's response has more than {max} bytes");
         }
         all.extend_from_slice(&piece);
     }
     Ok(all)
 }
 
-/// The Status of an error that is an answer of the server.
+/// The Status of an error that is a response of the server.
 pub(crate) fn status(error: &anyhow::Error) -> Option<&Status> {
     match error.downcast_ref::<kube::Error>()? {
         kube::Error::Api(status) => Some(status),
@@ -110,6 +110,6 @@ mod tests {
     async fn an_answer_has_a_bound() {
         assert_eq!(collect(Body::from(vec![b'a'; 100]), 100).await.unwrap().len(), 100);
         let error = collect(Body::from(vec![b'a'; 101]), 100).await.unwrap_err();
-        assert_eq!(error.to_string(), "the answer of the server has more than 100 bytes");
+        assert_eq!(error.to_string(), "the server's response has more than 100 bytes");
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Returns a client of a server that answers, and the namespace of its context.
+    /// Returns a client of a server that responds, and the namespace of its context.
     ///
     /// # Errors
     ///

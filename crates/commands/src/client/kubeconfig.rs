@@ -13,7 +13,7 @@ use kube::config::{AuthInfo, Kubeconfig};
 ///
 /// # Errors
 ///
-/// A file that cannot be read or is no kubeconfig, with its name.
+/// A file that cannot be read or is not a kubeconfig, with its name.
 pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Kubeconfig> {
     files.iter().try_fold(Kubeconfig::default(), |merged, file| {
         merged
@@ -25,7 +25,7 @@ pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Kubeconfig> {
 fn read_one(file: &Path) -> anyhow::Result<Kubeconfig> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
-    let mut config = parse(&text).with_context(|| format!("{} is no kubeconfig", file.display()))?;
+    let mut config = parse(&text).with_context(|| format!("{} is not a kubeconfig", file.display()))?;
     if let Some(folder) = file.parent() {
         resolve_paths(&mut config, folder);
     }
@@ -125,6 +125,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = written(folder.path(), "other", "a: [");
         let error = format!("{:#}", read(std::slice::from_ref(&file)).unwrap_err());
-        assert!(error.starts_with(&format!("{} is no kubeconfig: ", file.display())), "{error}");
+        assert!(error.starts_with(&format!("{} is not a kubeconfig: ", file.display())), "{error}");
     }
 }

@@ -70,7 +70,7 @@ struct RowMeta {
 pub(super) struct Layout {
     /// Index of the cell in a row, and heading.
     columns: Vec<(usize, String)>,
-    /// True for a list of all namespaces. The namespace is no cell of the table, so it is read from the row's
+    /// True for a list of all namespaces. The namespace is not a cell of the table, so it is read from the row's
     /// metadata.
     with_namespace: bool,
     widths: Vec<usize>,

@@ -184,7 +184,7 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
     .start(&demo.queue)
 }
 
-/// Reconciles one object: copies the desired value into `done`. A conflict is no error, because the event of the newer
+/// Reconciles one object: copies the desired value into `done`. A conflict is not an error, because the event of the newer
 /// version queues the key again.
 async fn reconcile(
     raw: &RawClient,
@@ -220,7 +220,7 @@ pub(crate) fn data(object: &Object<Value>, field: &str) -> Option<String> {
     object.text(&["data", field]).map(std::borrow::Cow::into_owned)
 }
 
-/// `None` for events that say nothing of an object, and for objects without the fields that the verdict compares.
+/// `None` for events without an object, and for objects without the fields that the verdict compares.
 fn handler_call(event: &Event<Value>) -> Option<HandlerCall> {
     match event {
         Event::Added { object, .. } => Some(HandlerCall::Added(seen(object)?)),

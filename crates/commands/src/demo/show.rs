@@ -69,7 +69,7 @@ async fn lines(viewed: &Viewed) -> anyhow::Result<()> {
     result
 }
 
-/// Prints a line of figures now and then, for output that is no terminal.
+/// Prints a line of figures now and then, for output that is not a terminal.
 async fn print_lines(viewed: &Viewed) -> anyhow::Result<()> {
     print(format_args!("{}\n{}\n", screen::TITLE, screen::LEGEND))?;
     let mut figures = Figures::default();

@@ -2,7 +2,7 @@
 //!
 //! Everything recorded is compared with the store's log by the validators of `listwatch-testkit`, the same that the
 //! tests use: acknowledged writes, the order and completeness of the watch, the cache against the server, the history
-//! of each handler, the controller's result. It is no benchmark: latencies are those of one process on one machine.
+//! of each handler, the controller's result. It is not a benchmark: latencies are those of one process on one machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -171,7 +171,7 @@ impl DemoVerdict {
     }
 }
 
-/// Violations that are named; more would say the same.
+/// The violations that are listed; more would not help.
 const MAX_BROKEN: usize = 20;
 const RED: u8 = 31;
 const GREEN: u8 = 32;

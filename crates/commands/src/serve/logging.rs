@@ -13,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::terminal::is_coloured;
 
-/// Libraries below the server, HTTP and TLS among them, say little below a warning that users of the server can act on.
+/// Libraries below the server, HTTP and TLS among them, log little below a warning that users of the server can act on.
 const LIBRARIES: &str = "warn";
 
 #[derive(Args, Debug)]

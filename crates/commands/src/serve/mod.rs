@@ -68,7 +68,8 @@ pub(crate) struct ServeArguments {
     pub(crate) flags: Vec<(String, String)>,
 }
 
-/// Addresses, bounds of requests and the console. A heading of clap applies to everything after it, so each group is a separate struct.
+/// Addresses, bounds of requests and the console. A heading of clap applies to everything after it, so each group is a
+/// separate struct.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Serving")]
 struct Listen {
@@ -202,7 +203,7 @@ async fn serve(handle: Handle, signals: &mut Signals) -> ExitCode {
     tokio::select! {
         () = signals.wait() => {}
         task = handle.failed() => {
-            note(format_args!("error: {task} has ended, which the server cannot go on without; the log says why"));
+            note(format_args!("error: {task} has ended, without which the server cannot continue; the log has the reason"));
             // The remaining tasks may hang; only the store is waited for.
             let _ = tokio::time::timeout(LAST_WORDS, handle.shutdown()).await;
             return ExitCode::FAILURE;
@@ -228,7 +229,7 @@ async fn open(store: &StoreArguments) -> anyhow::Result<Arc<dyn Engine>> {
 }
 
 impl ServeArguments {
-    /// Prints where things are, after the two lines that scripts read.
+    /// Prints addresses and file locations, after the two lines that scripts read.
     fn describe(&self, handle: &Handle) {
         match self.store.directory() {
             Some(directory) => note(format_args!("data: {}", directory.display())),
@@ -239,7 +240,7 @@ impl ServeArguments {
         }
     }
 
-    /// Finds what can be found wrong before anything is created.
+    /// Checks what can be checked before anything is created.
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options()?.check()?;
         self.security.check(self.listen.bind)?;

@@ -19,7 +19,7 @@ pub(super) fn samples(page: &str) -> impl Iterator<Item = ExposedSample<'_>> {
 }
 
 impl<'a> ExposedSample<'a> {
-    /// Reads a line of the Prometheus text format; nothing for comments and for what is no sample.
+    /// Reads a line of the Prometheus text format; nothing for comments and for what is not a sample.
     fn parse(line: &'a str) -> Option<Self> {
         if line.starts_with('#') {
             return None;

@@ -45,7 +45,7 @@ impl Pages {
         Ok(reading)
     }
 
-    /// Reads the server. A kube-apiserver has no list of its watches, which is no error.
+    /// Reads the server. A kube-apiserver has no list of its watches, which is not an error.
     async fn read_server(&self) -> anyhow::Result<TopReading> {
         let metrics = answer::text(&self.server, "/metrics").await.context("cannot read /metrics")?;
         let watches = match answer::text(&self.server, "/debug/listwatch/watches").await {
@@ -89,8 +89,9 @@ impl MetricsPage {
         let path = self.url.path_and_query().map_or("/metrics", |path| path.as_str());
         let path = if path == "/" { "/metrics" } else { path };
         let answer = tokio::time::timeout(PATIENCE, answer::text(&self.client, path)).await;
-        let answer =
-            answer.with_context(|| format!("no answer in {PATIENCE:?}")).and_then(std::convert::identity);
+        let answer = answer
+            .with_context(|| format!("no response within {PATIENCE:?}"))
+            .and_then(std::convert::identity);
         answer.with_context(|| format!("cannot read {}", self.url))
     }
 }

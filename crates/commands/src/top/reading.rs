@@ -1,7 +1,7 @@
 //! Numbers from `/metrics` and `/debug/listwatch/watches`, and their rates between two readings.
 //!
 //! Time is passed in, so rates can be tested with made-up readings. A counter that went down means that the server
-//! restarted and gives a rate of zero. Latencies are those of requests without watches, which last for minutes by design.
+//! restarted and counts as a rate of zero. Latencies are those of requests without watches, which last for minutes by design.
 //! The metrics have kube-apiserver's names, so that only the list of watches needs a listwatch server. Figures of
 //! controllers are in [`controllers`](super::controllers).
 
@@ -173,7 +173,7 @@ impl TopTrail {
         Self { last: first, rates: VecDeque::new(), queues: Vec::new(), problem: None }
     }
 
-    /// Rates are differences of two readings; a counter that was reset gives none.
+    /// Rates are differences of two readings; a counter that was reset has none.
     pub(super) fn push(&mut self, reading: TopReading) {
         let time = reading.at.duration_since(self.last.at);
         self.queues = queue_lines(&self.last.controllers, &reading.controllers, time);

@@ -9,7 +9,7 @@ use super::reading::{TopTrail, WatchLine};
 /// A column: its head, its cells of width (0: what is left), and the width of a terminal that has room for it.
 pub(super) type TopColumn = (&'static str, u16, u16);
 
-/// A table of one kind of thing.
+/// A titled table whose rows are of one kind.
 pub(super) struct TopTable {
     pub(super) title: String,
     pub(super) columns: &'static [TopColumn],

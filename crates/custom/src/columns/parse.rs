@@ -25,7 +25,7 @@ pub(super) fn path(text: &str) -> Option<Vec<ColumnStep>> {
     Some(steps)
 }
 
-/// Tells which characters follow a backslash, which takes away their meaning.
+/// Tracks which characters are escaped by a backslash.
 #[derive(Default)]
 struct EscapeState(bool);
 
@@ -42,7 +42,7 @@ fn is_terminator(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
-/// Reads a field name up to the next terminator; a backslash takes away the meaning of a character.
+/// Reads a field name up to the next terminator; a backslash escapes a character.
 fn field<'a>(text: &'a str, steps: &mut Vec<ColumnStep>) -> &'a str {
     let mut escape = EscapeState::default();
     let end = text.find(|c: char| {

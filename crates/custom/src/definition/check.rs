@@ -2,8 +2,8 @@
 //!
 //! Messages, field paths and their order are those of apiextensions-apiserver. Names and scope are immutable once the
 //! definition is established, because stored objects are found by them. Every version must have a structural schema,
-//! and exactly one is stored. Names are in `names`, columns, subresources and selectable fields are in `parts`, conversion in `conversion`,
-//! schemas in `structural`.
+//! and exactly one is stored. Names are in `names`, columns, subresources and selectable fields are in `parts`,
+//! conversion in `conversion`, schemas in `structural`.
 
 use std::collections::HashSet;
 
@@ -206,7 +206,7 @@ fn missing_schemas(versions: &[Value]) -> impl Iterator<Item = FieldError> {
         .map(|(index, _)| FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""))
 }
 
-/// Checks each schema where [`parts::places`] says.
+/// Checks each schema at the place in [`parts::places`].
 fn schemas(versions: &[Value]) -> Vec<FieldError> {
     let (mut errors, patterns) = (Vec::new(), PatternAllowance::default());
     for (path, version) in parts::places(versions, "schema", "validation") {
@@ -223,7 +223,7 @@ fn schemas(versions: &[Value]) -> Vec<FieldError> {
 /// Restricts the root of a schema whose status subresource is enabled. Object and status are then validated apart, so
 /// that keywords about the whole object cannot hold.
 ///
-/// The status is replaced by the stored one in an update of the object, so a rule over both would judge a mixture.
+/// An update of the object replaces its status by the stored one, so a rule over both would evaluate a mixture.
 fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
     const LOST: [&str; 9] = [
         "allOf",

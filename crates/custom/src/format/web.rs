@@ -42,7 +42,7 @@ fn is_atom_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || !c.is_ascii() || "!#$%&'*+-/=?^_`{|}~".contains(c)
 }
 
-/// Returns true for what may stand in the first line of a request: a path from the root, or a URI with a scheme.
+/// Returns true for a valid request target: a path from the root, or a URI with a scheme.
 pub(super) fn is_request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < b' ' || b == 0x7f) || text.starts_with(':') {
         return false;

@@ -26,7 +26,7 @@ pub(super) fn root(schema: &Value, env: &Env) -> Option<RuleNode> {
     node(schema, schema, decl, env)
 }
 
-/// Looks everywhere, also at names and defaults, so it may be wrong in one direction: a needless node.
+/// Searches names and defaults, too, so it may return true without need, which costs an empty node.
 fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
@@ -42,14 +42,13 @@ fn has_rules(schema: &Value) -> bool {
 /// A part of the schema without a declaration is one that expressions cannot read, for example one that preserves
 /// unknown fields without a type: its rules are kept with an error.
 fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Option<RuleNode> {
-    let embedded = |schema: &Value| schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     let below = |key: &str| {
         let (rules, schema) = (rules.get(key)?, schema.get(key)?);
         if !rules.is_object() || !has_rules(rules) {
             return None;
         }
         let decl = decl.as_ref().and_then(|decl| decl.elements().cloned());
-        let decl = decl.or_else(|| Decl::from_schema(schema, embedded(schema)));
+        let decl = decl.or_else(|| declaration(schema));
         node(rules, schema, decl, env).map(Box::new)
     };
     let mut properties = Vec::new();
@@ -59,14 +58,12 @@ fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Op
             continue;
         }
         let own = decl.as_ref().and_then(|decl| decl.property(name).cloned());
-        let own = own.or_else(|| Decl::from_schema(schema, embedded(schema)));
+        let own = own.or_else(|| declaration(schema));
         properties.extend(node(rules, schema, own, env).map(|node| (name.clone(), node)));
     }
     let all_of = rules.get("allOf").and_then(Value::as_array).into_iter().flatten();
-    let all_of: Vec<_> = all_of
-        .filter(|part| has_rules(part))
-        .filter_map(|part| node(part, schema, decl.clone(), env))
-        .collect();
+    let all_of = all_of.filter(|part| has_rules(part));
+    let all_of: Vec<_> = all_of.filter_map(|part| node(part, schema, decl.clone(), env)).collect();
     let items = below("items");
     let values = below("additionalProperties");
     let compiled = compile_rules(rules, schema, decl.as_deref(), env);
@@ -81,6 +78,11 @@ fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Op
         values,
         all_of,
     })
+}
+
+fn declaration(schema: &Value) -> Option<Arc<Decl>> {
+    let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
+    Decl::from_schema(schema, embedded)
 }
 
 /// The keys of a list whose elements can be distinguished.

@@ -165,10 +165,10 @@ fn an_unchanged_part_may_stay_broken() {
     let rules = rules(json!({"type": "object", "properties": {
         "a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]}, "b": {"type": "integer"}}}));
     let old = json!({"f": {"a": -1, "b": 1}});
-    let verdict = rules.judge(&json!({"f": {"a": -1, "b": 2}}), Some(&old));
+    let verdict = rules.verdict(&json!({"f": {"a": -1, "b": 2}}), Some(&old));
     assert_eq!((verdict.errors.len(), verdict.warnings.len()), (0, 1));
     assert_eq!(verdict.warnings, ["f.a: Invalid value: -1: failed rule: self > 0"]);
-    assert_eq!(shown(&rules.judge(&json!({"f": {"a": -2, "b": 1}}), Some(&old)).errors), ["f.a Invalid"]);
+    assert_eq!(shown(&rules.verdict(&json!({"f": {"a": -2, "b": 1}}), Some(&old)).errors), ["f.a Invalid"]);
 }
 
 /// The path of each warning and error may be as long as the object: 5,000 warnings took a gigabyte.
@@ -177,14 +177,14 @@ fn warnings_and_errors_are_bounded_in_bytes() {
     let items = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == 'x'"}]});
     let rules = rules(json!({"type": "object", "additionalProperties": {"type": "array", "items": items}}));
     let object = json!({"f": {"k".repeat(100_000): vec!["a"; 1000]}});
-    let ratcheted = rules.judge(&object, Some(&object));
+    let ratcheted = rules.verdict(&object, Some(&object));
     assert!(ratcheted.errors.is_empty() && !ratcheted.warnings.is_empty());
     assert!(ratcheted.warnings.iter().map(String::len).sum::<usize>() < 300_000);
     let errors = rules.evaluate(&object, None);
     assert!((1..5).contains(&errors.len()), "{}", errors.len());
     // Short ones are bounded in number.
     let object = json!({"f": {"k": vec!["a"; 1000]}});
-    assert_eq!(rules.judge(&object, Some(&object)).warnings.len(), 100);
+    assert_eq!(rules.verdict(&object, Some(&object)).warnings.len(), 100);
     assert_eq!(rules.evaluate(&object, None).len(), 100);
 }
 
@@ -225,7 +225,7 @@ fn rules_in_all_of_are_evaluated_too() {
 
 /// kube-apiserver takes the key of a map for as long as its value where the path to the map has an odd length.
 #[test]
-fn the_cost_of_two_variables_is_that_of_the_reference() {
+fn the_cost_of_two_variables_is_that_of_kube_apiserver() {
     let labels = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let rule = |rule: &str, properties: Value| {
         let field =

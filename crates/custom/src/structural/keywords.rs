@@ -18,7 +18,7 @@ use super::MAX_DEPTH;
 /// Keywords of JSON Schema that have no meaning here.
 const UNSUPPORTED: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
-/// The fields that every object has, whatever its schema.
+/// The fields that every object has under any schema.
 const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
 /// The values that `reason` of a validation rule may have.
 const REASONS: [&str; 4] =

@@ -13,16 +13,16 @@ use crate::schema::Schema;
 const STEPS_PER_ERROR: usize = 4;
 
 /// An alternative that was validated on its own.
-struct Judged {
+struct Alternative {
     errors: Vec<FieldError>,
     /// The validators that were applied.
     matches: usize,
 }
 
 /// Adds an alternative that did not hold. The one with the most matches is kept, the first of several.
-fn keep_closest(closest: &mut Option<Judged>, judged: Judged) {
-    if closest.as_ref().is_none_or(|closest| judged.matches > closest.matches) {
-        *closest = Some(judged);
+fn keep_closest(closest: &mut Option<Alternative>, found: Alternative) {
+    if closest.as_ref().is_none_or(|closest| found.matches > closest.matches) {
+        *closest = Some(found);
     }
 }
 
@@ -41,12 +41,12 @@ impl ValidateWalk {
     fn any_of(&mut self, parts: &[Schema], value: &Value) {
         let mut closest = None;
         for part in parts {
-            let judged = self.alternative(part, value);
-            if judged.errors.is_empty() {
-                self.matches += judged.matches;
+            let found = self.alternative(part, value);
+            if found.errors.is_empty() {
+                self.matches += found.matches;
                 return;
             }
-            keep_closest(&mut closest, judged);
+            keep_closest(&mut closest, found);
         }
         if let Some(closest) = closest {
             self.refuse_whole("must validate at least one schema (anyOf)");
@@ -58,10 +58,10 @@ impl ValidateWalk {
     fn one_of(&mut self, parts: &[Schema], value: &Value) {
         let (mut closest, mut valid, mut matches) = (None, 0_usize, 0);
         for part in parts {
-            let judged = self.alternative(part, value);
-            match judged.errors.is_empty() {
-                true => (valid, matches) = (valid + 1, judged.matches),
-                false => keep_closest(&mut closest, judged),
+            let found = self.alternative(part, value);
+            match found.errors.is_empty() {
+                true => (valid, matches) = (valid + 1, found.matches),
+                false => keep_closest(&mut closest, found),
             }
         }
         match valid {
@@ -79,18 +79,18 @@ impl ValidateWalk {
     }
 
     /// Takes over the errors and matches of an alternative.
-    fn report(&mut self, judged: Judged) {
-        self.errors.extend(judged.errors);
-        self.matches += judged.matches;
+    fn report(&mut self, found: Alternative) {
+        self.errors.extend(found.errors);
+        self.matches += found.matches;
     }
 
     /// All must hold. The errors of each come before the summary.
     fn all_of(&mut self, parts: &[Schema], value: &Value) {
         let mut failed = 0;
         for part in parts {
-            let judged = self.alternative(part, value);
-            failed += usize::from(!judged.errors.is_empty());
-            self.report(judged);
+            let found = self.alternative(part, value);
+            failed += usize::from(!found.errors.is_empty());
+            self.report(found);
         }
         if failed > 0 {
             let none = if failed == parts.len() { ". None validated" } else { "" };
@@ -99,7 +99,7 @@ impl ValidateWalk {
     }
 
     /// The errors and matches that one alternative alone would have here.
-    fn alternative(&mut self, part: &Schema, value: &Value) -> Judged {
+    fn alternative(&mut self, part: &Schema, value: &Value) -> Alternative {
         let outside = std::mem::replace(&mut self.errors, FieldErrors::new());
         let matches = std::mem::take(&mut self.matches);
         self.value(part, value, None);
@@ -107,6 +107,6 @@ impl ValidateWalk {
         let errors = std::mem::replace(&mut self.errors, outside);
         // The path of an error may be as long as the object.
         self.spend(STEPS_PER_ERROR * errors.len() + errors.bytes() / BYTES_PER_STEP);
-        Judged { errors: errors.into_vec(), matches }
+        Alternative { errors: errors.into_vec(), matches }
     }
 }

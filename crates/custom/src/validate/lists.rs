@@ -40,7 +40,7 @@ impl ValidateWalk {
 }
 
 /// The elements of an old list by identity: their keys in a list of type `map`. Other lists have none, because a
-/// position is no identity.
+/// position is not an identity.
 ///
 /// Made per list and only if there is an old one; a hash per element instead of a search for each.
 #[derive(Default)]
@@ -75,7 +75,7 @@ fn identity(schema: &Schema, value: &Value) -> Value {
     if schema.list_type == "map" { map_key(schema, value) } else { value.clone() }
 }
 
-/// The first element of a keyed list that is no object.
+/// The first element of a keyed list that is not an object.
 fn misplaced<'a>(schema: &Schema, items: &'a [Value]) -> Option<(usize, &'a Value)> {
     let wrong = |item: &Value| schema.list_type == "map" && !item.is_object() && !item.is_null();
     items.iter().enumerate().find(|(_, item)| wrong(item))

@@ -5,14 +5,15 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
-use super::{ValidateWalk, type_of};
+use super::ValidateWalk;
+use super::types::type_of;
 use crate::schema::Schema;
 
 impl ValidateWalk {
     /// Checks the bounds of a number, in the order of kube-openapi.
     /// For an integer, kube-openapi drops the fractions of the bounds.
     pub(super) fn number(&mut self, schema: &Schema, number: f64, value: &Value) {
-        // A number that is no integer has been reported with its format.
+        // A number that is not an integer has been reported with its format.
         if schema.type_name.as_str() != "integer" || type_of(value) == "integer" {
             self.number_format(schema, number);
         }

@@ -71,7 +71,7 @@ fn keyed_lists_and_sets_refuse_duplicates() {
 }
 
 #[test]
-fn an_untouched_part_is_not_judged_again() {
+fn an_untouched_part_is_not_validated_again() {
     let schema = schema(json!({"type": "object", "properties": {
         "a": {"type": "string", "maxLength": 3}, "b": {"type": "string"}}}));
     let old = json!({"a": "toolong", "b": "1"});
@@ -98,7 +98,7 @@ fn searches_that_may_visit_many_states_count_as_steps() {
         (0..100).map(|n| json!({"pattern": format!("a[ab]{{{}}}[^ab]x", 600 + n)})).collect();
     let wide = schema(json!({"type": "string", "allOf": explosive}));
     let text = Value::from("ab".repeat(10_000));
-    let found = ValidateWalk::new(1_000_000).judge(&wide, &text, None);
+    let found = ValidateWalk::new(1_000_000).run(&wide, &text, None);
     assert!(found.len() == 1 && found[0].detail.contains("alternatives or patterns"), "{found:?}");
     let names = schema(
         json!({"type": "array", "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}}),
@@ -131,14 +131,14 @@ fn a_validation_of_too_many_steps_is_refused() {
     let many = |key: &str| schema(json!({"type": "array", "items": {"type": "integer", key: parts}}));
     for (key, value) in [("anyOf", -1), ("oneOf", -1), ("allOf", 1000)] {
         let items = Value::from(vec![json!(value); 1000]);
-        let errors = ValidateWalk::new(10_000).judge(&many(key), &items, None);
+        let errors = ValidateWalk::new(10_000).run(&many(key), &items, None);
         let [only] = errors.as_slice() else { panic!("{key}: {} errors", errors.len()) };
         assert!(only.detail.starts_with("validation failed due to running out of steps"), "{key}: {only:?}");
         assert!(!only.field.is_empty(), "the place is named");
     }
     // What holds at once is not looked at further.
     let fine = Value::from(vec![json!(1000); 1000]);
-    assert!(ValidateWalk::new(10_000).judge(&many("anyOf"), &fine, None).is_empty());
+    assert!(ValidateWalk::new(10_000).run(&many("anyOf"), &fine, None).is_empty());
 }
 
 /// Twenty thousand patterns of one long text are much work, too.
@@ -147,8 +147,8 @@ fn the_length_of_a_text_counts() {
     let parts: Vec<_> = (0..100).map(|n| json!({"pattern": format!("x{n}$")})).collect();
     let schema = schema(json!({"type": "string", "anyOf": parts}));
     let text = Value::from("x".repeat(100_000));
-    assert_eq!(ValidateWalk::new(100_000).judge(&schema, &text, None).len(), 1);
-    assert!(ValidateWalk::new(10_000_000).judge(&schema, &text, None).len() > 1);
+    assert_eq!(ValidateWalk::new(100_000).run(&schema, &text, None).len(), 1);
+    assert!(ValidateWalk::new(10_000_000).run(&schema, &text, None).len() > 1);
 }
 
 /// The path of each error may be as long as the object, also of errors that are not reported.

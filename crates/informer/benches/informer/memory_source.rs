@@ -54,7 +54,7 @@ pub(crate) fn object(number: usize, version: usize) -> Object {
     Object::from_json(json(number, version).as_bytes(), Keep::default()).unwrap()
 }
 
-/// The watch makes its objects as it goes, as a decoder would; what that costs is measured apart and not counted.
+/// The watch makes its objects on the fly, as a decoder would; that cost is measured separately and subtracted.
 struct Updates {
     batch: usize,
     go: watch::Receiver<bool>,
@@ -86,7 +86,7 @@ fn making(size: usize) -> f64 {
 }
 
 /// The cost that any cache must pay and that is not subtracted: making the objects and keeping the last version of
-/// each, in an array that knows where each belongs without looking.
+/// each, in an array that is indexed directly.
 fn keeping(size: usize) -> f64 {
     let mut at = 0;
     let mut kept: Vec<_> = (0..OBJECTS).map(|number| object(number, number + 1)).collect();

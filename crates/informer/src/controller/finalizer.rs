@@ -33,7 +33,7 @@ pub enum FinalizerError {
 /// was read: two controllers that each add their own finalizer would otherwise remove each other's.
 #[async_trait::async_trait]
 pub trait Finalizers: Send + Sync + 'static {
-    /// Replaces the finalizers of an object, if it is still the version that was read. It is no error if the object no
+    /// Replaces the finalizers of an object, if it is still the version that was read. It is not an error if the object no
     /// longer exists.
     ///
     /// # Errors

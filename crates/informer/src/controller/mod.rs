@@ -284,7 +284,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
 
     /// Calls a function with the key of an object that was deleted, in the place of a reconcile: to drop state that is kept by
     /// key. Clean-up that must not be missed needs a [`finalizer`](Self::finalizer), because a controller that is not running
-    /// when the object is deleted never sees its key.
+    /// when the object is deleted never gets its key.
     pub fn on_deleted(mut self, deleted: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
         self.deleted = Some(Arc::new(deleted));
         self
@@ -296,8 +296,8 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// The number of objects that are reconciled at a time; never one twice. Default 8: enough that one slow object does not hold up
-    /// the others, few enough to spare the server.
+    /// The number of objects that are reconciled at a time; never one twice. Default 8: enough that one slow object
+    /// does not hold up the others, few enough to spare the server.
     #[doc(alias = "MaxConcurrentReconciles")]
     pub fn concurrency(mut self, objects: usize) -> Self {
         self.setup.bounds.concurrency = objects;

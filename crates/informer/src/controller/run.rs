@@ -240,8 +240,9 @@ where
         }
     }
 
-    /// Runs the user's function and, after an error, the error policy. Only `Backoff` reaches the queue as an error, which counts a
-    /// failure of the key; the others are outcomes, and set `error_handled` for the counters of the controller.
+    /// Runs the user's function and, after an error, the error policy. Only `Backoff` reaches the queue as an error,
+    /// which counts a failure of the key; the others are outcomes, and set `error_handled` for the counters of the
+    /// controller.
     async fn reconcile(
         &self,
         reconcile: Reconcile<K>,

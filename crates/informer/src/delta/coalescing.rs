@@ -104,8 +104,9 @@ impl<K> Segment<K> {
         }
     }
 
-    /// Everything up to this revision has been popped: all that was queued, or what came before the first key that
-    /// is left. Keys that changed again are popped ahead of others, so the revision of what was popped is not the revision reached.
+    /// Everything up to this revision has been popped: all that was queued, or what came before the first key that is
+    /// left. Keys that changed again are popped ahead of others, so the revision of what was popped is not the revision
+    /// reached.
     fn complete_up_to(&self) -> Option<Revision> {
         match self.order.front() {
             None => self.highest,

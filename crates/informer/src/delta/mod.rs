@@ -88,7 +88,7 @@ impl<K> Delta<K> {
         }
     }
 
-    /// The resource version that the collection has reached after it; none for deltas that say nothing about that.
+    /// The resource version that the collection has reached after it; none for deltas that do not move it.
     #[must_use]
     pub fn revision(&self) -> Option<Revision> {
         match self {

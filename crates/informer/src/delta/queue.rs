@@ -90,7 +90,7 @@ pub struct DeltaBatch<K = Raw> {
     pub source: usize,
     /// The deltas, in order.
     pub deltas: Vec<Delta<K>>,
-    /// Nothing is missing up to here once they have been applied; none if they say nothing about that.
+    /// The store is complete up to this revision once they have been applied; none if they do not move it.
     pub revision: Option<Revision>,
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::event::{EventRecord, ObjectReference, Occurrence, Reporter, Series, Severity};
 use crate::lru::Lru;
 
-/// The bounds and times of a [`Correlator`]: what a controller that reports the same thing for ever may cost the API
+/// The bounds and times of a [`Correlator`]: what a controller that repeats one event for ever may cost the API
 /// server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorrelatorOptions {
@@ -101,6 +101,21 @@ pub enum CorrelateResult {
 
 /// Decides which occurrences become events: client-go's `EventCorrelator`, with series instead of message aggregation.
 /// Memory is bounded by [`CorrelatorOptions`].
+///
+/// ```
+/// use listwatch::event_recorder::{CorrelateResult, Correlator, CorrelatorOptions, ObjectReference, Occurrence, Reporter};
+/// use tokio::time::Instant;
+///
+/// # let pod = k8s_openapi::api::core::v1::Pod::default();
+/// let reporter = Reporter { controller: "example.com/cleaner".into(), instance: "cleaner-1".into() };
+/// let mut correlator = Correlator::new(reporter, CorrelatorOptions::default());
+/// let (now, wall) = (Instant::now(), jiff::Timestamp::now());
+/// let failed = || Occurrence::warning(ObjectReference::of(&pod), "PullFailed", "Pull", "no such image");
+/// assert!(matches!(correlator.observe(failed(), now, wall), CorrelateResult::Create(_)));
+/// assert!(matches!(correlator.observe(failed(), now, wall), CorrelateResult::Extend(_)));
+/// // From the third on they are counted, and written with the heartbeat of the series.
+/// assert_eq!(correlator.observe(failed(), now, wall), CorrelateResult::Counted);
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "EventCorrelator")]
 pub struct Correlator {

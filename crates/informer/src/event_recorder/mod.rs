@@ -71,7 +71,7 @@ pub struct RecorderStats {
     pub limited: u64,
     /// Occurrences dropped because the queue was full, or the recorder had shut down.
     pub dropped: u64,
-    /// Occurrences that no API server would accept: without a reason, say.
+    /// Occurrences that no API server would accept, for example without a reason.
     pub invalid: u64,
     /// Writes given up after [`tries`](RecorderOptions::tries) attempts, or because the server refused the event for
     /// good.

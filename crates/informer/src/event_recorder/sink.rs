@@ -1,6 +1,6 @@
 //! [`EventSink`]: the destination of events. [`KubeSink`] writes them to the API server.
 //!
-//! A sink makes one attempt and sorts the failure into [`SinkError`]; retries, backoff and giving up are the
+//! A sink makes one attempt and classifies the failure as a [`SinkError`]; retries, backoff and dropping an event are the
 //! recorder's. An Event is created once and then only patched, with a merge patch of its `series`: the API server
 //! refuses changes to any other field. A series whose Event has expired (one hour by default in kube-apiserver) is
 //! answered with 404 and must be created again.
@@ -29,6 +29,35 @@ pub enum SinkError {
 
 /// The destination of events. An implementation makes one attempt per call; the recorder retries [`SinkError::Failed`]
 /// with backoff.
+///
+/// ```
+/// use listwatch::event_recorder::{EventRecord, EventRecorder, EventSink, ObjectReference, Occurrence, Reporter, SinkError};
+///
+/// /// Prints events, for a program that runs without a cluster.
+/// struct Printer;
+///
+/// #[async_trait::async_trait]
+/// impl EventSink for Printer {
+///     async fn create(&self, event: &EventRecord) -> Result<(), SinkError> {
+///         println!("{}: {}", event.occurrence.reason, event.occurrence.note);
+///         Ok(())
+///     }
+///
+///     async fn extend(&self, event: &EventRecord) -> Result<(), SinkError> {
+///         println!("{} times: {}", event.series.map_or(1, |series| series.count), event.occurrence.reason);
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let reporter = Reporter { controller: "example.com/cleaner".into(), instance: "local".into() };
+/// let recorder = EventRecorder::start(Printer, reporter, Default::default());
+/// # let pod = k8s_openapi::api::core::v1::Pod::default();
+/// recorder.record(Occurrence::normal(ObjectReference::of(&pod), "Started", "Start", "up"));
+/// recorder.shut_down().await;
+/// # }
+/// ```
 #[async_trait::async_trait]
 pub trait EventSink: Send + Sync + 'static {
     /// Creates the event. One that exists already, because an earlier attempt got through, is created.
@@ -70,7 +99,7 @@ impl KubeSink {
     }
 }
 
-/// Sorts a failure by what the recorder can do: create the event again, give it up, or try again.
+/// Classifies a failure by the recorder's next step: create the event again, drop it, or retry.
 fn failed(error: kube::Error) -> SinkError {
     match error {
         kube::Error::Api(status) if status.code == 404 => SinkError::Gone,

@@ -100,7 +100,7 @@ impl InformerFactory {
         }
     }
 
-    /// Sets the options of informers that are made from now on. Unless they say otherwise, 16 of them obtain their
+    /// Sets the options of informers that are made from now on. By default, 16 of them obtain their
     /// initial state at a time: a program with a hundred informers would else send a hundred lists at once.
     #[must_use]
     pub fn options(mut self, options: InformerOptions) -> Self {
@@ -126,8 +126,8 @@ impl InformerFactory {
         self
     }
 
-    /// Watches everything over one connection, in one order, from servers that offer it ([`listwatch_wire::stream`]). Default true.
-    /// Other servers are watched kind by kind in any case.
+    /// Watches everything over one connection, in one order, from servers that offer it ([`listwatch_wire::stream`]).
+    /// Default true. Other servers are watched kind by kind in any case.
     #[must_use]
     pub fn one_stream(mut self, one_stream: bool) -> Self {
         self.stream = one_stream.then(|| SharedStream::new(self.client.clone()));
@@ -231,8 +231,9 @@ impl InformerFactory {
     /// Waits until the cache of every informer holds everything up to `revision`: with the resource version that a write
     /// returned, later reads of any kind are not older than that write.
     ///
-    /// Over one stream that takes a round trip. With separate watches, an idle kind advances with the next bookmark of the server,
-    /// which may be a minute away. It waits for ever for a revision that never comes, so combine it with a timeout.
+    /// Over one stream that takes a round trip. With separate watches, an idle kind advances with the next bookmark of
+    /// the server, which may be a minute away. It waits for ever for a revision that never comes, so combine it with a
+    /// timeout.
     ///
     /// # Errors
     /// [`Stopped`] when one of them has ended before that.

@@ -105,7 +105,7 @@ impl Scope {
         }
     }
 
-    /// The name in metrics: resource and group, and the selectors that tell informers apart.
+    /// The name in metrics: resource and group, and the selectors that distinguish informers.
     pub(super) fn name(&self) -> String {
         let mut name = self.resource.resource.resource.to_string();
         if !self.resource.resource.group.is_empty() {

@@ -1,7 +1,7 @@
 //! [`Shared`]: an informer held by a factory and its users, and its type-erased form.
 //!
-//! A factory has informers of many types in one map. [`AnyInformer`] is the part of an informer that does not depend on the type of
-//! its objects, which is all that starting, waiting and stopping need.
+//! A factory has informers of many types in one map. [`AnyInformer`] is the part of an informer that does not depend on
+//! the type of its objects, which is all that starting, waiting and stopping need.
 
 use std::any::Any;
 use std::fmt;

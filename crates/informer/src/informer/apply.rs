@@ -29,7 +29,7 @@ pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> 
     AppliedDeltas { events, problems }
 }
 
-/// Turns a delta into a write, with the last state of an object that goes.
+/// Turns a delta into a write, with the last state of a deleted object.
 fn write<K>(delta: Delta<K>) -> Option<(StoreWrite<K>, Option<Object<K>>)> {
     match delta {
         Delta::Added(object) | Delta::Updated(object) => Some((StoreWrite::Put(object), None)),

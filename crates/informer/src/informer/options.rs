@@ -29,7 +29,7 @@ pub struct InformerOptions {
     /// The queue of changes on their way to the store. An informer with one source and the
     /// [in-order form](crate::delta::Form::InOrder) has no use for a queue: it applies what it reads.
     pub queue: QueueOptions,
-    /// The resync period: handlers that do not say otherwise receive every object again once per this time. Default,
+    /// The resync period: handlers without their own receive every object again once per this time. Default,
     /// and zero: never.
     pub resync: Option<Duration>,
 }

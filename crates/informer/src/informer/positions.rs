@@ -51,7 +51,7 @@ impl Positions {
         Self { awaiting, ..Self::default() }
     }
 
-    /// Gives the position to a source.
+    /// Assigns the position to a source.
     pub(super) fn put(&mut self, position: usize, namespace: Option<Arc<str>>, scope: String) {
         let entry = SourcePosition { namespace, scope, revision: None, current: false, state: State::Active };
         match self.list.get_mut(position) {

@@ -20,7 +20,7 @@ use listwatch_wire::delta;
 use super::stream::SubscriptionReader;
 use crate::lister_watcher::SourceError;
 
-/// The answer to a list or watch, as it comes.
+/// The response to a list or watch, as it comes.
 pub(super) struct Chunks {
     source: ChunkSource,
     /// True if the `Content-Type` of the response is that of deltas.
@@ -69,7 +69,7 @@ impl Chunks {
                 Ok(frame) => frame,
                 Err(error) => return Some(Err(transport(&error))),
             };
-            // Trailers say nothing that matters here.
+            // Trailers are not used here.
             if let Ok(data) = frame.into_data() {
                 let Some(gzip) = gzip else { return Some(Ok(data)) };
                 gzip.rest = data;
@@ -91,7 +91,7 @@ impl Chunks {
     }
 }
 
-/// A piece of decompressed data has hardly more than this, whatever a server sends: the decoders behind it bound what they
+/// A piece of decompressed data has hardly more than this for any input: the decoders behind it bound what they
 /// keep, and can only do so for what they are given.
 const INFLATED_PIECE: usize = 256 << 10;
 

@@ -19,7 +19,7 @@ pub struct ListHead {
     pub continue_token: String,
 }
 
-/// The reason for which a body is no list.
+/// The reason for which a body is not a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
@@ -31,7 +31,7 @@ pub enum ListError {
     TooLarge(usize),
 }
 
-/// Longer than any object a server stores; bounds what a body that is no list can make us hold.
+/// Longer than any object a server stores; bounds what a body that is not a list can make us hold.
 const MAX_ITEM: usize = 16 << 20;
 
 /// More than the fields before the items have: kind, resourceVersion and a continue token. The head is read again with
@@ -132,7 +132,7 @@ impl Default for ListDecoder {
 }
 
 impl ListDecoder {
-    /// Takes the next piece of the body and hands each item that it completes to `item`.
+    /// Consumes the next piece of the body and calls `item` with each item that it completes.
     ///
     /// # Errors
     /// [`ListError`], after which nothing more can be decoded.

@@ -4,8 +4,8 @@
 //! intermediate values: a list is cut into its items as it arrives ([`ListDecoder`]), a watch into its events, and each
 //! object is copied out to be kept.
 //!
-//! Not here: when to list and when to watch ([`reflector`](crate::reflector)), and writing objects (`kube::Api`). [`client`] makes
-//! a client for it; [`layers`] has client-go's rate limits and warnings.
+//! Not here: when to list and when to watch ([`reflector`](crate::reflector)), and writing objects (`kube::Api`).
+//! [`client`] makes a client for it; [`layers`] has client-go's rate limits and warnings.
 
 mod body;
 mod deltas;

@@ -67,7 +67,7 @@ pub(super) fn accept(resource: &ResourceKind, form: RequestForm) -> &'static str
     }
 }
 
-/// The form that the answer shall have.
+/// The form that the response shall have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestForm {
     pub(super) watch: bool,
@@ -92,7 +92,7 @@ pub(super) fn http_request(
         .map_err(|error| SourceError::Malformed(format!("cannot build the request: {error}")))
 }
 
-/// Sends the request; any answer but success becomes an error.
+/// Sends the request; any response but success becomes an error.
 pub(super) async fn send(client: &kube::Client, request: http::Request<Body>) -> Result<Chunks, SourceError> {
     let response = client.send(request).await.map_err(|error| transport(&error))?;
     if response.status().is_success() {
@@ -115,7 +115,7 @@ async fn failure(response: http::Response<Body>) -> SourceError {
     }
 }
 
-/// The answer of a proxy on the way, which is no Status: the code is what counts.
+/// The response of a proxy on the way, which is no Status: the code is what counts.
 fn not_a_status(code: u16, body: &[u8]) -> Status {
     let text = String::from_utf8_lossy(body.get(..200).unwrap_or(body)).trim().to_owned();
     let text = if text.is_empty() { format!("the server answered with {code}") } else { text };

@@ -92,7 +92,7 @@ pub struct KubeSource {
 
 /// The default of [`KubeSource::max_list_bytes`].
 const MAX_LIST_BYTES: u64 = 4 << 30;
-/// Reasons that are kept of objects of one page that cannot be used; further ones are counted. A few bytes that are no object
+/// Reasons that are kept of objects of one page that cannot be used; further ones are counted. A few bytes that are not an object
 /// cost a hundred.
 const MAX_UNUSABLE: usize = 1000;
 
@@ -148,7 +148,7 @@ impl KubeSource {
         KubeNamespaces { source: self, namespaces, may_be_empty: false, labels: None }
     }
 
-    /// Only namespaces with such labels, each from when it has them to when it loses them or goes. The server must let the
+    /// Only namespaces with such labels, each from when it has them until it loses them or is deleted. The server must let the
     /// client list and watch Namespaces.
     #[must_use]
     pub fn namespaces_labelled(self, selector: LabelSelector) -> KubeNamespaces {
@@ -206,9 +206,9 @@ impl KubeSource {
         self
     }
 
-    /// Sets the most bytes of one list or page of it, or of the initial events of a streaming list, decompressed; a longer one is an
-    /// error. Default 4 GiB, more than the
-    /// largest collections have: a server that never ends its answer does not use up the memory of the program.
+    /// Sets the most bytes of one list or page of it, or of the initial events of a streaming list, decompressed; a
+    /// longer one is an error. Default 4 GiB, more than the largest collections have: a server that never ends its
+    /// answer does not use up the memory of the program.
     #[must_use]
     pub fn max_list_bytes(mut self, bytes: u64) -> Self {
         self.max_list_bytes = bytes;
@@ -227,7 +227,7 @@ impl KubeSource {
         &self.resource
     }
 
-    /// A request whose answer is not of deltas.
+    /// A request whose response is not of deltas.
     async fn send(&self, options: ListOptions) -> Result<Chunks, SourceError> {
         self.send_for(options, false).await
     }

@@ -46,7 +46,7 @@ pub struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// The leader according to the record; none if it was given back.
+    /// The leader according to the record; none if the lease was released.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.holder_identity.as_deref().filter(|holder| !holder.is_empty())
@@ -58,7 +58,7 @@ impl LeaseRecord {
 pub struct Observed {
     /// The record.
     pub record: LeaseRecord,
-    /// The version to give with the next update, so that a write in between is refused as a conflict.
+    /// The resourceVersion of the next update, so that a write in between is refused as a conflict.
     pub version: Value,
 }
 
@@ -67,9 +67,9 @@ pub struct Observed {
 #[non_exhaustive]
 pub enum LockError {
     /// The record was changed since it was read, or was created by another candidate. Read it again.
-    #[error("the lease was changed by somebody else")]
+    #[error("the lease was changed by another client")]
     Conflict,
-    /// No answer in time: it may or may not have been written.
+    /// No response in time: it may or may not have been written.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     /// Any other failure, with the text of its cause.
@@ -173,6 +173,29 @@ impl LeaseLock for KubeLease {
 }
 
 /// The record in memory, with outages on demand: for tests of programs that elect a leader.
+///
+/// ```
+/// use std::sync::Arc;
+/// use listwatch::leader_election::{ElectionOptions, ElectionOutcome, InMemoryLease, LeaderElection, LeaseRecord};
+/// use listwatch::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let lease = Arc::new(InMemoryLease::default());
+/// let election = LeaderElection::new(Arc::clone(&lease), ElectionOptions::new("me"))?;
+/// let stop = CancellationToken::new();
+/// let outcome = election
+///     .run(&stop, |leadership| {
+///         // Another candidate takes the lease, as after a pause of this process.
+///         lease.edit(|record| record.holder_identity = Some("other".into()));
+///         async move { leadership.over().await }
+///     })
+///     .await;
+/// assert_eq!(outcome, ElectionOutcome::Lost(Some(())));
+/// assert_eq!(lease.record().as_ref().and_then(LeaseRecord::holder), Some("other"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct InMemoryLease {
     state: Mutex<MemoryLock>,

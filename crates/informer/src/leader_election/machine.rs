@@ -47,7 +47,7 @@ pub struct Term {
     pub fencing_token: u32,
     /// Before this moment no other candidate can lead.
     pub valid_until: Instant,
-    /// After this moment the leader gives up.
+    /// The time at which the leader stops leading unless it has renewed its lease.
     pub renew_until: Instant,
 }
 
@@ -102,7 +102,7 @@ pub struct ElectionMachine {
     /// The last renewal as it was written. Each is later than the one before, by a microsecond at least: other
     /// candidates take an unchanged record for a dead leader, even if only the wall clock has stopped.
     renewal: Timestamp,
-    /// When the request under way was sent. A lease is counted from here, not from the answer: the others may have
+    /// When the request under way was sent. A lease is counted from here, not from the response: the others may have
     /// seen the renewal as soon as it was sent.
     sent: Option<Instant>,
 }
@@ -139,7 +139,7 @@ impl ElectionMachine {
         self.seen.as_ref()?.observed.record.holder()
     }
 
-    /// The time a request that is sent now may take: an answer after that would be of no use.
+    /// The time a request that is sent now may take: a response after that would be of no use.
     #[must_use]
     pub fn patience(&self, now: Instant) -> Duration {
         match self.term {
@@ -218,7 +218,7 @@ impl ElectionMachine {
         }
     }
 
-    /// The record by which the lease is given back, and the version to write it over. None if it is not ours.
+    /// The record that releases the lease, and the version it replaces. None if the lease is not ours.
     #[must_use]
     pub fn release(&self, now: Now) -> Option<(LeaseRecord, Value)> {
         let Observed { record, version } = &self.seen.as_ref()?.observed;
@@ -268,7 +268,7 @@ impl ElectionMachine {
             || silence >= self.duration(record)
     }
 
-    /// A record that does not say how long it lasts lasts as long as ours.
+    /// A record without a duration lasts as long as ours.
     fn duration(&self, record: &LeaseRecord) -> Duration {
         let seconds = record.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         seconds.filter(|seconds| *seconds > 0).map_or(self.options.lease_duration, Duration::from_secs)

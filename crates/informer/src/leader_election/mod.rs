@@ -80,8 +80,8 @@ pub enum ElectionOutcome<T> {
 
 /// The term in which the work runs: its fencing token, and the signal to end.
 ///
-/// Pass it to whatever writes outside Kubernetes. A process that was paused can be past its lease without knowing it,
-/// and only the storage that receives a write can refuse it, by the [fencing token](Self::fencing_token).
+/// Pass it to all code that writes outside Kubernetes. A process that was paused can be past its lease unnoticed, and
+/// only the storage that receives a write can refuse it, by the [fencing token](Self::fencing_token).
 #[derive(Clone, Debug)]
 pub struct Leadership {
     fencing_token: u32,
@@ -192,7 +192,7 @@ impl<L: LeaseLock> LeaderElection<L> {
             None => ElectionOutcome::NeverLed,
         };
         if self.options.release {
-            // The lease runs out by itself if it cannot be given back soon.
+            // The lease expires by itself if it cannot be released soon.
             let _ = timeout(self.options.retry_period, self.release(&mut machine)).await;
         }
         outcome
@@ -323,7 +323,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         }
     }
 
-    /// Gives the lease up, so that the next leader need not wait for its end.
+    /// Releases the lease, so that the next leader need not wait for its end.
     async fn release(&self, machine: &mut ElectionMachine) {
         for _ in 0..RELEASE_TRIES {
             let Some((record, version)) = machine.release(Now::read()) else { return };

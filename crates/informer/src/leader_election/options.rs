@@ -19,10 +19,10 @@ pub enum OptionsError {
     /// Without an identity the record does not name a leader.
     #[error("the identity is empty")]
     NoIdentity,
-    /// A leader that gives up only when its lease has run out may overlap with the next.
+    /// A leader that stops only when its lease has expired may overlap with the next.
     #[error("the lease duration must be longer than the renew deadline")]
     LeaseTooShort,
-    /// The leader must be able to try more than once before it gives up.
+    /// The leader must be able to renew more than once before its deadline.
     #[error("the renew deadline must be longer than the retry period with its jitter, 1.2 of these")]
     DeadlineTooShort,
     /// A retry period of zero would be a hot loop.
@@ -53,14 +53,14 @@ pub struct ElectionOptions {
     pub identity: String,
     /// The time that other candidates wait after the last renewal they have seen before they take over. Default 15 s.
     pub lease_duration: Duration,
-    /// The time after its last renewal at which the leader gives up. The rest of the lease is for the work to end. Default 10 s.
+    /// The time after its last renewal at which the leader stops. The rest of the lease is for the work to end. Default 10 s.
     pub renew_deadline: Duration,
     /// The period in which the leader renews and candidates look. Default 2 s.
     pub retry_period: Duration,
     /// The time that the work may take after the stop was requested; then it is aborted. Default 30 s, the default
     /// grace period of a Pod.
     pub stop_grace: Duration,
-    /// True if a leader that ends gives the lease back, so that the next need not wait for it to run out. Default
+    /// True if a leader that ends releases the lease, so that the next need not wait for it to expire. Default
     /// true: here the work has always ended before.
     pub release: bool,
 }

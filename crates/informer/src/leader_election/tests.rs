@@ -1,5 +1,5 @@
 //! Tests of the election: first the machine alone with times passed in, then whole candidates under a paused clock.
-//! The promise behind all of them is that at no time two candidates work, whatever the clocks and the lease store do.
+//! The guarantee behind all of them: two candidates never work at the same time, for any behavior of clocks and lease store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -148,7 +148,7 @@ fn fields_of_later_versions_survive() {
     assert_eq!(serde_json::to_value(record).unwrap()["strategy"], "OldestEmulationVersion");
 }
 
-/// The ways in which a request goes wrong.
+/// The ways in which a request fails.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,

@@ -35,7 +35,7 @@ pub enum SourceError {
     /// The connection failed in some other way: DNS, TLS, a cut or a stalled stream.
     #[error("connection failed: {0}")]
     Transport(String),
-    /// The answer is not what a Kubernetes API server sends: an HTML page of a proxy, half an event, a table.
+    /// The response is not what a Kubernetes API server sends: an HTML page of a proxy, half an event, a table.
     #[error("cannot read the answer: {0}")]
     Malformed(String),
     /// No answer within the time allowed.

@@ -256,7 +256,7 @@ pub enum WatchEvent<K = Raw> {
         key: ObjectKey,
         /// Its resource version.
         revision: Revision,
-        /// The reason that the transformation gave.
+        /// The error of the transformation.
         reason: String,
     },
     /// An event that cannot be used: not an object of the expected kind, or no object at all.

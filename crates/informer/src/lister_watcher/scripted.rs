@@ -1,7 +1,7 @@
 //! [`Scripted`]: a source with prepared answers, which records the requests that it gets.
 //!
 //! Tests of the reflector state a conversation: the answers in advance, the requests as one line each afterwards. A
-//! request without an answer waits for ever instead of failing, so that a paused clock runs into the reflector's own
+//! request without a response waits for ever instead of failing, so that a paused clock runs into the reflector's own
 //! timeouts. For a collection with objects and history use [`InMemory`](super::InMemory).
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use futures::{StreamExt, stream};
 use super::{ListRequest, ListerWatcher, SourceError, SourcePage, WatchEvent, WatchRequest, WatchStream};
 use crate::sync::Mutex;
 
-/// The answer to one request.
+/// The response to one request.
 #[derive(Debug)]
 pub enum ScriptedAnswer {
     /// A page, to a list.
@@ -25,7 +25,7 @@ pub enum ScriptedAnswer {
     },
     /// An error, to either.
     Error(SourceError),
-    /// No answer at all, to either.
+    /// No response at all, to either.
     Silence,
 }
 
@@ -37,7 +37,7 @@ struct Script {
 }
 
 /// A source for tests: lists and watches are answered from two queues, in order. When a queue is empty, the request
-/// is left without an answer.
+/// is left without a response.
 ///
 /// ```
 /// use listwatch::lister_watcher::{ScriptedAnswer, SourcePage, Scripted};

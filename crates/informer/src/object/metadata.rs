@@ -68,7 +68,7 @@ impl<K> Object<K> {
         std::str::from_utf8(self.metadata("generation")?).ok()?.parse().ok()
     }
 
-    /// The annotations, read from the encoded object. Values that are no text are left out.
+    /// The annotations, read from the encoded object. Values that are not text are left out.
     pub fn annotations(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         let at = self.metadata("annotations").unwrap_or_default();
         raw::fields(at, 0).into_iter().flatten().filter_map(move |field| {
@@ -83,7 +83,7 @@ impl<K> Object<K> {
         self.text(&["metadata", "annotations", key])
     }
 
-    /// The owners. Entries that are no owner references are left out.
+    /// The owners. Entries that are not owner references are left out.
     #[must_use]
     pub fn owners(&self) -> Vec<Owner> {
         let entries =

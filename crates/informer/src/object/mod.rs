@@ -43,7 +43,7 @@ pub enum ObjectError {
     /// No name, so that it cannot be identified.
     #[error("object without a name")]
     NoName,
-    /// A resource version that is no decimal number: it cannot be put in order.
+    /// A resource version that is not a decimal number: it cannot be put in order.
     #[error("object {0} with the resource version {1:?}, which is not a number")]
     BadVersion(ObjectKey, String),
     /// It does not decode to the requested type.
@@ -53,7 +53,7 @@ pub enum ObjectError {
 
 /// Shared by all handles on one version of an object.
 struct ObjectInner {
-    /// Set on first use, or by the cache, which gives every version of an object the key of its first: a key is built
+    /// Set on first use, or by the cache, which shares the key of an object's first version with all later ones: a key is built
     /// once, however often the object changes.
     key: OnceLock<ObjectKey>,
     revision: Revision,
@@ -123,7 +123,7 @@ impl<K> Object<K> {
     /// that it came in.
     ///
     /// # Errors
-    /// [`ObjectError`] if it is no object, has no name, or a resource version that is no number.
+    /// [`ObjectError`] if it is not an object, has no name, or a resource version that is not a number.
     pub fn from_json(json: &[u8], keep: Keep) -> Result<Self, ObjectError> {
         let header = scan::header(json)?;
         let (json, mut offsets) = scan::copy(json, &header, keep.managed_fields);

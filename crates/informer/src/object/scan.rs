@@ -190,7 +190,7 @@ fn find(json: &[u8]) -> Option<ScanFound> {
     let mut found = ScanFound::default();
     let mut metadata = raw::fields(json, start)?;
     for field in &mut metadata {
-        // Only strings count: `null` is the same as absent, and anything else is no name.
+        // Only strings count: `null` is the same as absent, and anything else is not a name.
         let is_text = json.get(field.value.start) == Some(&b'"');
         let inside = || if is_text { field.value.start + 1..field.value.end.saturating_sub(1) } else { 0..0 };
         match json.get(field.key.clone())? {
@@ -206,7 +206,7 @@ fn find(json: &[u8]) -> Option<ScanFound> {
     metadata.is_complete().then_some(found)
 }
 
-/// The bytes to keep, and where things are in them.
+/// The bytes to keep, and the byte ranges of the metadata in them.
 pub(super) fn copy(
     json: &[u8],
     header: &ObjectHeader,
@@ -223,7 +223,7 @@ pub(super) fn copy(
 }
 
 impl ObjectHeader {
-    /// Where things are once `cut` has been taken out.
+    /// The ranges after `cut` has been removed.
     fn offsets(&self, cut: &Range<usize>) -> FieldOffsets {
         let shifted = |at: usize| offset(if at > cut.start { at - cut.len() } else { at });
         FieldOffsets {
@@ -268,7 +268,7 @@ pub(super) fn offset(at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// A namespace that is longer than its length can say would be cut off.
+    /// A namespace that is too long for its length field would be cut off.
     #[test]
     fn a_long_namespace_is_read_at_once() {
         for (len, at_once) in [(255, false), (256, true)] {

@@ -68,7 +68,7 @@ impl<K> Object<K> {
     }
 
     /// Returns the object with other content, for transformations. Key, resource version and identity stay those that the
-    /// server sent, whatever is left of the metadata.
+    /// server sent, even if the metadata was stripped.
     ///
     /// ```
     /// use listwatch::{Object, Raw};

@@ -3,7 +3,7 @@
 //! In order: the snapshots of the objects present when it joined, then changes that were folded because it fell behind,
 //! then shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
 //!
-//! client-go gives each listener a buffer that grows without bound (`processorListener`); here it is bounded by
+//! In client-go each listener has a buffer that grows without bound (`processorListener`); here it is bounded by
 //! folding, which `coalesce` does. The task that reads is `runner`.
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ pub(crate) struct Replay<K> {
     pub(crate) count: usize,
 }
 
-/// The next thing for a handler to do.
+/// The next action of a handler.
 pub(crate) enum HandlerWork<K> {
     Replay(Replay<K>),
     Events(Arc<Vec<Event<K>>>),

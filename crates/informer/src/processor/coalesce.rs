@@ -1,6 +1,6 @@
 //! [`Folded`]: several changes of a key, delivered as one event.
 //!
-//! The event that a handler needs for a key depends on three things only: the object it received last, whether that
+//! The event that a handler needs for a key depends on three facts only: the object it received last, whether that
 //! object was deleted, and the current object. Only these are kept. An object that was created and deleted while the
 //! handler was busy is not delivered at all; one that was deleted and created again is delivered as a deletion and an
 //! addition, because its identity changed.
@@ -110,7 +110,8 @@ impl<K> Folded<K> {
         self.pending.values().filter_map(PendingChange::latest).collect()
     }
 
-    /// Folds an event into what is pending of its object. An object that was added and deleted before it was delivered is dropped.
+    /// Folds an event into what is pending of its object. An object that was added and deleted before it was delivered
+    /// is dropped.
     pub(crate) fn fold(&mut self, event: Event<K>) {
         let Some(key) = event.key().cloned() else { return };
         match self.pending.entry(key) {

@@ -149,7 +149,7 @@ pub struct HandlerOptions {
     /// delivered event by event, and costs a few dozen bytes per event.
     pub max_backlog: usize,
     /// Deliver every object again once per this time, evenly spread over it. Default `None`: the period of the
-    /// informer. Zero: never, whatever the informer's period is.
+    /// informer. Zero: never, for any period of the informer.
     pub resync: Option<Duration>,
     /// The time to wait after a panic, so that one that panics always does not spin. Default 1 s.
     pub panic_pause: Duration,
@@ -203,7 +203,7 @@ impl HandlerOptions {
         self
     }
 
-    /// Turns resync off for this handler, whatever the informer's period is.
+    /// Turns resync off for this handler, for any period of the informer.
     #[must_use]
     pub fn without_resync(self) -> Self {
         self.resync(Duration::ZERO)

@@ -1,7 +1,7 @@
 //! [`Processor`]: the handlers of an informer. [`Registration`]: a user's handle on one of them.
 //!
 //! client-go calls them `sharedProcessor` and `processorListener`. The difference is that a listener holds a position
-//! in shared batches and not a channel: publishing costs one reference count per handler, whatever the number of
+//! in shared batches and not a channel: publishing costs one reference count per handler, for any number of
 //! events, and never waits.
 //!
 //! The lock of the processor orders changes of the store and joins of handlers (see `informer::applier`). Backlogs and
@@ -197,7 +197,7 @@ pub struct HandlerStatus {
 /// assert!(handler.wait_synced().await);
 /// assert_eq!((handler.status().backlog, handler.status().panics), (0, 0));
 ///
-/// // Told what has happened so far, and nothing more.
+/// // It received the events so far, and gets no others.
 /// handler.drain();
 /// handler.finished().await;
 /// # Ok(())
@@ -338,7 +338,7 @@ impl<K> Processor<K> {
         self.listeners().any(|listener| !listener.is_finished())
     }
 
-    /// Of listeners of all objects. Those about one are short-lived and would crowd the list.
+    /// For listeners of all objects. Those about one are short-lived and would crowd the list.
     pub(crate) fn statuses(&self) -> Vec<HandlerStatus> {
         let shown = |listener: &&Arc<Listener<K>>| !listener.is_finished() && listener.only.is_none();
         self.listeners().filter(shown).map(|listener| listener.status()).collect()

@@ -119,7 +119,8 @@ fn poll_sync<K: 'static>(
     Poll::Ready(progress)
 }
 
-/// Starts the handler in a task or on a thread of its own, as [`HandlerOptions::run_on`](crate::processor::HandlerOptions::run_on) selects.
+/// Starts the handler in a task or on a thread of its own, as
+/// [`HandlerOptions::run_on`](crate::processor::HandlerOptions::run_on) selects.
 pub(crate) fn spawn<K: Send + Sync + 'static>(
     runtime: &Handle,
     listener: Arc<Listener<K>>,

@@ -39,7 +39,7 @@ impl Default for BackoffOptions {
 /// backoff.reset();
 /// assert!(backoff.delay() < second);
 ///
-/// // Equal seeds give equal delays, so that tests can be repeated.
+/// // Equal seeds produce equal delays, so that tests are repeatable.
 /// let delay = |seed| Backoff::new(BackoffOptions::default(), seed).delay();
 /// assert_eq!(delay(7), delay(7));
 /// ```
@@ -51,7 +51,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Starts at the smallest delay. Equal seeds give equal delays.
+    /// Starts at the smallest delay. Equal seeds produce equal delays.
     #[must_use]
     pub fn new(options: BackoffOptions, seed: u64) -> Self {
         Self { options, next: options.initial, random: Random(seed) }

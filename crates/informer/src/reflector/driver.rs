@@ -48,7 +48,33 @@ pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
 
 /// Lists and watches one source and feeds a delta queue, until it is stopped.
 ///
-/// Most programs use a [`SharedInformer`](crate::SharedInformer), which contains one.
+/// Most programs use a [`SharedInformer`](crate::SharedInformer), which contains one. Alone it is for programs that keep
+/// the state themselves, such as a database that mirrors a cluster:
+///
+/// ```
+/// use std::sync::Arc;
+/// use listwatch::delta::{Delta, DeltaQueue, QueueOptions};
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::reflector::{Reflector, ReflectorOptions};
+/// use listwatch::{CancellationToken, Raw};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = InMemory::new(100);
+/// source.put(&json!({"metadata": {"name": "a"}}))?;
+/// let queue = Arc::new(DeltaQueue::<Raw>::new(1, QueueOptions::default()));
+/// let reflector = Reflector::new(Arc::new(source), Arc::clone(&queue), 0, ReflectorOptions::default());
+/// let stop = CancellationToken::new();
+/// let running = tokio::spawn(reflector.run(stop.clone()));
+///
+/// let first = queue.pop_batch().await.ok_or("closed")?;
+/// assert!(matches!(first.deltas.first(), Some(Delta::Replaced { objects, .. }) if objects.len() == 1));
+/// stop.cancel();
+/// running.await?;
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "ListAndWatch")]
 pub struct Reflector<K = Raw> {
     source: Arc<dyn ListerWatcher>,
@@ -121,21 +147,20 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self
     }
 
-    /// Gives the source access to the cached objects, for watches that send patches. Not together with a
+    /// Lets the source read the cached objects, for watches that send patches. Not together with a
     /// transformation.
     pub(crate) fn held(mut self, held: Option<HeldObjects>) -> Self {
         self.held = held;
         self
     }
 
-    /// Applies the deltas in its own task instead of queueing them. The queue is only used to learn when to end.
+    /// Applies the deltas in its own task instead of queueing them. The queue only signals when to end.
     pub(crate) fn apply(mut self, apply: Box<Apply<K>>) -> Self {
         self.apply = Some(apply);
         self
     }
 
-    /// Lists and watches until `stop` is cancelled or the queue is closed. Both end it at once, whatever it waits
-    /// for.
+    /// Lists and watches until `stop` is cancelled or the queue is closed. Both end it at once, also during a request.
     pub async fn run(mut self, stop: CancellationToken) {
         stop.run_until_cancelled(self.supervise()).await;
         self.monitor.phase("stopped");
@@ -255,7 +280,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         .boxed()
     }
 
-    /// Polls the probe first: it is one small request, and its answer decides about the stream.
+    /// Polls the probe first: it is one small request, and its response decides about the stream.
     fn poll_requests(&self, cx: &mut Context<'_>, requests: &mut ReflectorRequests<K>) -> Poll<Input<K>> {
         if let Some(probe) = &mut requests.probe
             && let Poll::Ready(input) = probe.poll_unpin(cx)

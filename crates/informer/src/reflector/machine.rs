@@ -55,7 +55,7 @@ const CATCH_UP_WATCH: Duration = Duration::from_secs(5);
 pub struct Machine<K = Raw> {
     pub(super) options: ReflectorOptions,
     pub(super) phase: Phase<K>,
-    /// The last resource version that was seen, in whatever way.
+    /// The last resource version seen in a list, an event or a bookmark.
     pub(super) seen: Option<Revision>,
     /// The server could not serve `seen`: request the latest state instead.
     pub(super) unavailable: bool,
@@ -155,31 +155,27 @@ impl<K> Machine<K> {
         }
     }
 
-    /// Takes one input at the time `now`. Inputs that do not fit the phase (the answer to a request that was given
+    /// Takes one input at the time `now`. Inputs that do not fit the phase (the response to a request that was given
     /// up) are ignored.
     pub fn step(&mut self, input: Input<K>, now: Duration) -> Output<K> {
         let mut out = Output::default();
         match (input, &mut self.phase) {
             (Input::Start, Phase::Idle) if self.seen.is_some() => self.open(false, now, &mut out),
             (Input::Start, Phase::Idle) => self.cycle(now, &mut out),
-            (Input::Listed(listing), Phase::Listing { version, .. }) => {
-                let version = *version;
+            (Input::Listed(listing), &mut Phase::Listing { version, .. }) => {
                 self.listed(listing, version, now, &mut out);
             }
-            (Input::ListFailed(error), Phase::Listing { version, .. }) => {
-                let version = *version;
+            (Input::ListFailed(error), &mut Phase::Listing { version, .. }) => {
                 self.list_failed(error, version, now, &mut out);
             }
-            (Input::Opened, Phase::Opening { initial_events, timeout, .. }) => {
-                let (initial_events, timeout) = (*initial_events, *timeout);
+            (Input::Opened, &mut Phase::Opening { initial_events, timeout, .. }) => {
                 self.opened(initial_events, timeout, now);
             }
-            (Input::OpenFailed(error), Phase::Opening { initial_events, .. }) => {
-                if *initial_events {
-                    self.streaming_failed(error, now, &mut out);
-                } else {
-                    self.watch_failed(error, Problem::Open, now, &mut out);
-                }
+            (Input::OpenFailed(error), Phase::Opening { initial_events: true, .. }) => {
+                self.streaming_failed(error, now, &mut out);
+            }
+            (Input::OpenFailed(error), Phase::Opening { .. }) => {
+                self.watch_failed(error, Problem::Open, now, &mut out);
             }
             (Input::Events(events), Phase::Streaming(_) | Phase::Watching(_)) => {
                 self.events(events, now, &mut out);

@@ -1,7 +1,7 @@
-//! The reflector: keeps a delta queue fed with everything that happens to a collection, whatever happens to the
+//! The reflector: feeds a delta queue with all changes of a collection, through all failures of the
 //! connection.
 //!
-//! The rules are a state machine without IO, clock or randomness of its own ([`Machine`]); [`Reflector`] gives it a
+//! The rules are a state machine without IO, clock or randomness of its own ([`Machine`]); [`Reflector`] drives it with a
 //! source, a timer and a queue.
 //!
 //! ```text
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Its promises:
-//! - It never goes back in time. A relist requests nothing older than what was seen; an older answer is refused, and
-//!   an event older than its predecessor is skipped. Only a consistent read may say that history itself restarted.
+//! - It never goes back in time. A relist requests nothing older than what was seen; an older response is refused, and
+//!   an event older than its predecessor is skipped. Only a consistent read can show that history itself restarted.
 //! - It relists only when it must: the resource version expired, or the server cannot read an object. Everything
 //!   else resumes the watch where it broke.
 //! - Nothing is retried in a hot loop. Every way to fail is paced by one backoff, which starts again from its

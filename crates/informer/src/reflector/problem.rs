@@ -1,7 +1,7 @@
 //! [`Problem`]: a failure that the reflector has dealt with, and [`ProblemResponse`]: its reaction.
 //!
 //! They are reported to the hook of the informer, counted by kind for metrics, and shown on the debug page; none needs
-//! an answer. Kinds are finer than error codes because the remedy differs: a silent watch points to a dead connection,
+//! a response. Kinds are finer than error codes because the remedy differs: a silent watch points to a dead connection,
 //! a stale list to a lagging replica, restarted history to a restored backup. client-go's counterpart is the
 //! `WatchErrorHandler`.
 
@@ -112,7 +112,7 @@ pub enum Problem {
     Transform {
         /// The object.
         key: ObjectKey,
-        /// The reason that the transformation gave.
+        /// The error of the transformation.
         reason: String,
     },
     /// The reflector panicked, with this message. It starts over.
@@ -133,7 +133,7 @@ pub enum ProblemResponse {
     Continues,
     /// Lists again at once, asking for the latest state.
     RelistsNow,
-    /// Gives up streaming for now and lists.
+    /// Falls back from streaming to a list, for now.
     FallsBackToList,
     /// Opens the watch again where it broke, after this time.
     Rewatches(Duration),

@@ -30,7 +30,7 @@ impl<K> Machine<K> {
     pub(super) fn events(&mut self, events: Vec<WatchEvent<K>>, now: ReflectorTime, out: &mut Output<K>) {
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
-            let goes_on = match self.phase {
+            let continues = match self.phase {
                 Phase::Streaming(_) => self.initial_event(event, now, out),
                 Phase::Watching(_) => {
                     // The common case: nothing but changes, so the phase is looked at once for all of them.
@@ -39,7 +39,7 @@ impl<K> Machine<K> {
                 }
                 _ => false,
             };
-            if !goes_on {
+            if !continues {
                 return;
             }
         }
@@ -60,7 +60,7 @@ impl<K> Machine<K> {
         }
     }
 
-    /// Returns whether the stream goes on.
+    /// Returns true if the stream continues.
     fn initial_event(&mut self, event: WatchEvent<K>, now: ReflectorTime, out: &mut Output<K>) -> bool {
         let Phase::Streaming(initial) = &mut self.phase else { return false };
         initial.live.events += 1;
@@ -100,7 +100,7 @@ impl<K> Machine<K> {
         true
     }
 
-    /// Returns whether the stream goes on.
+    /// Returns true if the stream continues.
     fn live_event(&mut self, event: WatchEvent<K>, now: ReflectorTime, out: &mut Output<K>) -> bool {
         self.bookmarks |= matches!(event, WatchEvent::Bookmark { .. });
         if event.revision().is_some_and(|revision| !self.advances(revision, now, out)) {
@@ -115,7 +115,7 @@ impl<K> Machine<K> {
                 out.deltas.push(Delta::Rejected { key: key.clone(), revision });
                 out.report(Problem::Transform { key, reason }, ProblemResponse::Continues);
             }
-            // The revision stays where it is: what this event was about is not known to be dealt with.
+            // The revision does not advance: the change of this event was not applied.
             WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), ProblemResponse::Continues),
             WatchEvent::Error(status) => {
                 self.note_health(now);
@@ -143,7 +143,7 @@ impl<K> Machine<K> {
         true
     }
 
-    /// Gives the stream up after a revision that went back, and reads the latest state from the store.
+    /// Ends the stream after a revision that decreased, and reads the latest state from the store.
     #[cold]
     fn out_of_order(&mut self, got: Revision, seen: Revision, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);

@@ -47,7 +47,7 @@ pub enum IndexError {
         index: String,
         /// The object that is missing from it.
         key: String,
-        /// The reason that the function gave.
+        /// The error of the function.
         reason: String,
     },
 }

@@ -1,7 +1,7 @@
-//! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] to read many things at one moment.
+//! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] for several reads of the same state.
 //!
 //! Objects live in a persistent ordered map. A reader of more than one object takes a [`Snapshot`], which costs
-//! a few reference counts whatever the size, and can iterate over it for any length of time: the writer copies the few
+//! a few reference counts at any size, and can iterate over it for any length of time: the writer copies the few
 //! tree nodes it changes instead of waiting. No reader ever holds a lock while it iterates, filters or decodes.
 //!
 //! It is not a queue and wakes only [`Store::wait_for`]; handlers are in [`processor`](crate::processor). Next:

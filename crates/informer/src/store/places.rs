@@ -28,7 +28,7 @@ impl PlaceRecord {
     }
 }
 
-/// Gives each key a small number for as long as it exists. Snapshots find objects by it.
+/// Assigns a small number to each key for as long as it exists. Snapshots find objects by it.
 #[derive(Default)]
 pub(super) struct Places {
     /// Finds the place of a key. Four bytes for each: the table of a hundred thousand objects stays in the

@@ -87,7 +87,7 @@ impl<T> Slots<T> {
 }
 
 impl<T: Clone> Slots<T> {
-    /// Puts a value in a place, or takes it out, and returns what was there.
+    /// Sets or clears the value of a place, and returns the previous one.
     pub(super) fn set(&mut self, place: usize, value: Option<T>) -> Option<T> {
         while !self.holds(place) {
             self.grow();

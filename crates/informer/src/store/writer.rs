@@ -155,7 +155,7 @@ impl<K> StoreWriter<K> {
     }
 }
 
-/// Finds everything once without doing anything: nearly all the time of an update goes by waiting for memory, and
+/// Looks everything up once without changing it: nearly all the time of an update is waiting for memory, and
 /// lookups that do nothing else wait for it together instead of one after the other.
 fn touch<K, T>(places: &Places, writes: &[(StoreWrite<K>, T)]) {
     let puts = writes.iter().filter_map(|(write, _)| match write {
@@ -208,7 +208,7 @@ fn replace_in<K>(
     changes
 }
 
-/// Replaces one object, unless the list brought it unchanged: then the old one stays, which keeps snapshots shared and
+/// Replaces one object, unless it is unchanged in the list: then the old one stays, which keeps snapshots shared and
 /// decoded values.
 fn replace_one<K>(
     state: &mut StoreState<K>,
@@ -217,7 +217,7 @@ fn replace_one<K>(
     same: fn(&Object<K>, &Object<K>) -> bool,
     problems: &mut Vec<IndexError>,
 ) -> StoreChange<K> {
-    // What the list brings again unchanged stays as it is, shared and perhaps decoded.
+    // An object that is unchanged in the list stays as it is, shared and perhaps decoded.
     let known = places.find_sharing_key(&object).and_then(|place| state.slots.get(place));
     let kept = known.filter(|old| same(old, &object) && old.revision() != Revision::ZERO);
     if let Some(old) = kept.cloned() {

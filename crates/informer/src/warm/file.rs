@@ -89,7 +89,7 @@ fn damaged(path: &Path, reason: &'static str) -> WarmError {
     WarmError::Damaged { path: path.display().to_string(), reason }
 }
 
-/// Readable and writable by its owner only, whatever the umask: caches hold Secrets.
+/// Readable and writable by its owner only, under any umask: caches hold Secrets.
 fn create(path: &Path) -> Result<File, WarmError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);

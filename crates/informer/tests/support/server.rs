@@ -10,14 +10,14 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use kube::client::Body;
 
-/// Requests as `uri accept`, and the answer to all of them.
+/// Requests as `uri accept`, and the response to all of them.
 #[derive(Clone, Default)]
 pub(crate) struct Server {
     pub(crate) seen: Arc<Mutex<Vec<String>>>,
     pub(crate) code: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) chunks: Vec<Vec<u8>>,
-    /// An answer stays open after its last piece.
+    /// A response that stays open after its last piece.
     pub(crate) stay_open: bool,
 }
 

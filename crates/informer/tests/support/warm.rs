@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::informer::{Informer, Log, settle};
 
-/// A directory that goes with the test.
+/// A directory that is deleted at the end of the test.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {

@@ -22,7 +22,7 @@ impl<'a> JsonParser<'a> {
         Ok(())
     }
 
-    /// Parses a number by the grammar of RFC 8259; errors name the place in the words of Go's decoder.
+    /// Parses a number by the grammar of RFC 8259; errors name the place with the messages of Go's decoder.
     pub(super) fn number(&mut self) -> ParseOutcome<Number> {
         let start = self.at;
         if self.peek() == Some(b'-') {

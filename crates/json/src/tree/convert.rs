@@ -1,7 +1,7 @@
 //! Conversions of plain values into a [`Value`], and comparisons with them.
 //!
-//! They are those of `serde_json`, so that `json!`, `.into()` and `value == "text"` work as there. Numbers that JSON does not have
-//! (NaN, infinities) become `null`.
+//! They are those of `serde_json`, so that `json!`, `.into()` and `value == "text"` work as there. Numbers that JSON
+//! does not have (NaN, infinities) become `null`.
 
 use serde_json::Number;
 

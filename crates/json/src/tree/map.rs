@@ -142,7 +142,7 @@ impl Map {
         self.own().insert(key.into(), value)
     }
 
-    /// Adds a field whose name comes after all others; gives it back if it does not. Saves a search where fields
+    /// Adds a field whose name sorts after all others, and returns it if it does not. Saves a search where fields
     /// come in order, as those of every stored object do.
     pub(crate) fn append(&mut self, key: Text, value: Value) -> Result<(), (Text, Value)> {
         match self.own() {

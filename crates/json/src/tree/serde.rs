@@ -14,7 +14,7 @@ use serde_json::Number;
 use super::{Map, Text, Value};
 
 impl Value {
-    /// The tree as a type. For small things such as options: it goes through `serde_json`'s tree.
+    /// Deserializes the tree into a type. For small values such as options: it is converted to `serde_json`'s tree first.
     ///
     /// Two conversions, of which the first copies every string: fine for options and for parts of a definition, too
     /// slow for objects per request.
@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// Builds a tree from whatever the format offers.
+/// Builds a tree from any self-describing format.
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {
@@ -155,7 +155,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 }
 
-/// The name of a member. Formats such as YAML have keys that are no texts; these are written as Kubernetes writes them in
+/// The name of a member. Formats such as YAML have keys that are not texts; these are written as Kubernetes writes them in
 /// JSON, `on` as `true` and `0x10` as `16`.
 struct MemberName(Text);
 

@@ -1,12 +1,13 @@
 //! [`Value::share`]: one tree takes over the containers in which it equals another one.
 //!
-//! A tree that was parsed shares nothing with the stored one, however little it differs. After this, every step that skips what two
-//! trees share does so for it as well: one comparison instead of one per step.
+//! A tree that was parsed shares nothing with the stored one, however little it differs. After this, every step that
+//! skips what two trees share does so for it as well: one comparison instead of one per step.
 
 use super::{Map, Value};
 
 impl Value {
-    /// Replaces every container that equals the one at the same place of `other` by that one. Returns true if both trees are equal.
+    /// Replaces every container that equals the one at the same place of `other` by that one. Returns true if both
+    /// trees are equal.
     ///
     /// ```
     /// use listwatch_json::json;

@@ -1,6 +1,6 @@
 //! Counts of accesses to trees, for tests of the cost of an operation.
 //!
-//! Time says little on a busy machine; the number of fields looked up and values compared is the same in every run. Only
+//! Times vary on a busy machine; the number of fields looked up and values compared is the same in every run. Only
 //! builds with debug assertions count.
 
 #[cfg(debug_assertions)]

@@ -154,7 +154,7 @@ fn service_ports(spec: &Value) -> String {
     if ports.is_empty() { NONE.to_owned() } else { ports.join(",") }
 }
 
-/// The rest is counted, and `otherwise` stands for an empty list.
+/// The rest is counted; an empty list is shown as `otherwise`.
 fn shortened(mut texts: Vec<String>, otherwise: &str) -> String {
     let more = texts.len().saturating_sub(SHOWN);
     texts.truncate(SHOWN);

@@ -56,7 +56,7 @@ fn row(node: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// `SchedulingDisabled` is added for a cordoned node, whatever its condition.
+/// `SchedulingDisabled` is added for a cordoned node in any condition.
 fn state(node: &Value) -> String {
     let ready =
         node.at("status").list("conditions").iter().find(|condition| condition.text("type") == "Ready");

@@ -124,7 +124,7 @@ impl<'a> PodSummary<'a> {
         summary
     }
 
-    /// Continues to the first init container that is not done, which gives the state. Returns true if there is one, and
+    /// Continues to the first init container that is not done, which determines the state. Returns true if there is one, and
     /// the restarts of sidecars, which count for the whole life of a Pod.
     fn add_init_containers(&mut self, pod: &'a Value) -> (bool, Restarts<'a>) {
         let specs = pod.at("spec").list("initContainers");
@@ -181,7 +181,7 @@ impl<'a> PodSummary<'a> {
     }
 }
 
-/// The state as long as no container says more.
+/// The state unless a container has a more specific one.
 fn phase(status: &Value) -> String {
     let gated = |condition: &Value| {
         condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
@@ -210,7 +210,7 @@ fn gates(spec: &Value, status: &Value) -> String {
     }
 }
 
-/// The reason why a container is not running, as far as it says one.
+/// The reason why a container is not running, if its status has one.
 fn problem(container: &Value) -> Option<String> {
     let state = container.at("state");
     let (waiting, ended) = (state.at("waiting"), state.at("terminated"));

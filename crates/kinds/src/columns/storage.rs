@@ -2,7 +2,7 @@
 //!
 //! Access modes are abbreviated (`RWO`, `ROX`, `RWX`, `RWOP`), and an unbound claim shows neither capacity nor modes
 //! although its spec has them. The default StorageClass is marked by its annotation, in the name column. An object that
-//! is being deleted shows `Terminating` whatever its phase.
+//! is being deleted shows `Terminating` in any phase.
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;

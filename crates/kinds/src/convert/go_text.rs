@@ -84,7 +84,7 @@ pub(super) fn read_list(value: &Value, fields: &[GoField]) -> Option<Vec<Value>>
     }
 }
 
-/// Reads a struct; `None` if a value has another type. Zero values of fields that are no pointers are filled in.
+/// Reads a struct; `None` if a value has another type. Zero values of fields that are not pointers are filled in.
 pub(super) fn read_struct(value: &Value, fields: &[GoField]) -> Option<Value> {
     let (empty, mut out) = (Map::new(), Map::new());
     let map = if value.is_null() { &empty } else { value.as_object()? };

@@ -1,10 +1,12 @@
 //! Conversion of built-in kinds between the version of a request and the version that is stored.
 //!
-//! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers (`v1` and
-//! `v2`). [`field@crate::Kind::stored_as`] says which form is stored, and the strategy of the row has the function. The conversion is
-//! lossless: fields that the older form lacks are kept in annotations, as in kube-apiserver.
+//! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod
+//! autoscalers (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored, and the strategy of the row
+//! has the function. The conversion is lossless: fields that the older form lacks are kept in annotations, as in
+//! kube-apiserver.
 
 mod autoscaler;
+mod autoscaler_fields;
 mod go_text;
 
 pub(crate) use autoscaler::{
@@ -17,7 +19,7 @@ use crate::kind::Kind;
 
 /// Turns an object of this kind into the form that is stored. Does nothing for kinds that are stored as they are.
 ///
-/// Cannot fail: whatever has no place in the other form is kept in annotations or dropped as kube-apiserver drops it.
+/// Cannot fail: fields that the other version lacks are kept in annotations or dropped, as in kube-apiserver.
 ///
 /// The defaults of the stored form are filled in, with which kube-apiserver reads what it has stored.
 pub fn to_stored(kind: &Kind, object: &mut Value) {

@@ -2,7 +2,7 @@
 //!
 //! They are kube-apiserver's `SetDefaults_*` functions. Some are derived and not constants: a LimitRange inherits from
 //! its own maxima, and `podCIDR` and `podCIDRs` of a Node are kept in step, the older field winning. Zero counts as
-//! absent where Go's type is no pointer.
+//! absent where Go's type is not a pointer.
 
 use listwatch_wire::json::{Map, Value, json};
 
@@ -33,7 +33,7 @@ pub(crate) fn limit_range(object: &mut Map) {
     }
 }
 
-/// A node can give all it has unless it says otherwise, and its first range is the older field.
+/// `allocatable` defaults to `capacity`, and the deprecated `podCIDR` to the first of `podCIDRs`.
 pub(crate) fn node(object: &mut Map) {
     node_status(object);
     let Some(spec) = object.inner("spec") else { return };
@@ -48,7 +48,7 @@ pub(crate) fn node(object: &mut Map) {
     }
 }
 
-/// A node gives to Pods what it has, unless it says otherwise.
+/// `allocatable` defaults to `capacity`.
 pub(crate) fn node_status(object: &mut Map) {
     if let Some(status) = object.inner("status")
         && status.has("capacity")
@@ -78,7 +78,7 @@ pub(crate) fn resource_slice(object: &mut Map) {
     }
 }
 
-/// A request of a claim is for one device unless it says otherwise.
+/// A request of a claim is for one device by default.
 pub(crate) fn resource_claim(object: &mut Map) {
     let allocation = object.inner("status").and_then(|status| status.inner("allocation"));
     if let Some(devices) = allocation.and_then(|allocation| allocation.inner("devices")) {
@@ -95,7 +95,7 @@ pub(crate) fn resource_claim(object: &mut Map) {
     }
 }
 
-/// Zero is no count: a request for no device would be satisfied by any node.
+/// Zero is not a count: a request for no device would be satisfied by any node.
 fn device_count(request: &mut Map) {
     request.fill_text("allocationMode", "ExactCount");
     if request.text("allocationMode") == "ExactCount" && request.int("count").unwrap_or(0) == 0 {
@@ -104,7 +104,7 @@ fn device_count(request: &mut Map) {
     tolerate_equal(request);
 }
 
-/// A toleration compares unless it says otherwise.
+/// The operator of a toleration is `Equal` by default.
 fn tolerate_equal(holder: &mut Map) {
     for toleration in holder.each("tolerations") {
         toleration.fill_text("operator", "Equal");

@@ -1,8 +1,8 @@
 //! Defaults of fields that a request leaves out.
 //!
-//! The row of a kind in [`crate::table`] names the function. [`apply`] runs it on every decoded object of a built-in kind, before
-//! validation, on create and on update. It depends on the object alone. Values that depend on anything else (a generated selector, an
-//! address, the time) are set in [`crate::prepare`].
+//! The row of a kind in [`crate::table`] names the function. [`apply`] runs it on every decoded object of a built-in
+//! kind, before validation, on create and on update. It depends on the object alone. Values that depend on anything
+//! else (a generated selector, an address, the time) are set in [`crate::prepare`].
 
 pub(crate) mod batch;
 pub(crate) mod cluster;

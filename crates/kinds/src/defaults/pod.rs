@@ -122,7 +122,7 @@ fn container(container: &mut Map) {
 
 /// A tag that moves is pulled every time.
 ///
-/// A tag other than `latest` or a digest is `IfNotPresent`; so is text that is no image reference.
+/// A tag other than `latest` or a digest is `IfNotPresent`; so is text that is not an image reference.
 fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or(image);
     let (tagged, digest) = name.split_once('@').map_or((name, false), |(tagged, _)| (tagged, true));
@@ -153,7 +153,7 @@ fn is_reference(image: &str) -> bool {
     path.len() <= 255 && names.all(part) && !tag.is_empty() && tag.len() <= 128 && tag.bytes().all(is_tag)
 }
 
-/// Zero counts as absent, because the fields are no pointers in Go.
+/// Zero counts as absent, because the fields are not pointers in Go.
 fn probe(probe: &mut Map) {
     for (key, value) in
         [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]

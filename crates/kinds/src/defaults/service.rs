@@ -12,7 +12,7 @@ use crate::tree::Tree;
 /// The default timeout of session affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
-/// A port's target is its own number unless it says otherwise. Traffic policies exist only for the types that they
+/// A port's target is its own number by default. Traffic policies exist only for the types that they
 /// mean something for.
 pub(crate) fn service(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };

@@ -13,7 +13,7 @@ use crate::tree::Tree;
 /// The annotation that counts the templates of a DaemonSet.
 pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// Gives the workload's spec with its pod template completed and its replicas set.
+/// Returns the workload's spec after completing its pod template and setting its replicas.
 fn replicated(object: &mut Map) -> Option<&mut Map> {
     let spec = object.inner_or_new("spec")?;
     pod::template(spec);

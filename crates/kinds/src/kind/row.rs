@@ -136,7 +136,7 @@ impl Kind {
         self
     }
 
-    /// The answer to a deletion is the object and no Status.
+    /// The response to a deletion is the object and no Status.
     pub(crate) const fn returns_deleted(mut self) -> Self {
         self.flags.returns_deleted_object = true;
         self

@@ -9,7 +9,7 @@ use listwatch_wire::json::Value;
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
 
-/// Checks the names of field managers that a client wrote itself. What else is wrong with an entry makes it unreadable.
+/// Checks the names of field managers that a client wrote itself. Other errors make an entry unreadable.
 pub(super) fn validate_managers(entries: &[Value], path: &Path<'_>, errors: &mut Errors) {
     for (index, entry) in entries.iter().enumerate() {
         if entry.text("manager").len() > DEFAULT_MANAGER_MAX {

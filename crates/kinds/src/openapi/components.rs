@@ -1,7 +1,7 @@
 //! The schemas of an OpenAPI document: every type that can be reached from its operations.
 //!
 //! Schemas are generated from the `schema` table, with texts from `docs` and corrections from `overlay`, so that no
-//! second description of the kinds exists. The two dialects differ: in v3 nothing may stand beside a `$ref`, so it is
+//! second description of the kinds exists. The two dialects differ: in v3 a `$ref` may have no siblings, so it is
 //! wrapped in `allOf`, and unions are `oneOf`. kubectl builds its validation and `explain` from these documents.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -18,7 +18,7 @@ use crate::schema::{Field, FieldType, StructId, schema};
 /// The definitions of a document.
 pub(super) struct Components {
     structs: HashSet<StructId>,
-    /// Types that are no structs, by definition.
+    /// Types that are not structs, by definition.
     special: BTreeSet<&'static str>,
     /// Types that only the overlay has.
     described: BTreeSet<String>,
@@ -245,17 +245,19 @@ fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
     if let Some(key) = field.merge_key {
         put("x-kubernetes-patch-merge-key", key.into());
     }
-    let strategy = match (field.patch.merge, field.patch.retain_keys) {
-        (true, true) => "merge,retainKeys",
-        (true, false) => "merge",
-        (false, true) => "retainKeys",
-        (false, false) if field.patch.replace => "replace",
-        (false, false) => "",
-    };
-    if !strategy.is_empty() {
+    if let Some(strategy) = patch_strategy(field) {
         put("x-kubernetes-patch-strategy", strategy.into());
     }
     alone(property)
+}
+
+fn patch_strategy(field: &Field) -> Option<&'static str> {
+    match (field.patch.merge, field.patch.retain_keys) {
+        (true, true) => Some("merge,retainKeys"),
+        (true, false) => Some("merge"),
+        (false, true) => Some("retainKeys"),
+        (false, false) => field.patch.replace.then_some("replace"),
+    }
 }
 
 /// A reference without siblings needs no `allOf`.
@@ -296,11 +298,11 @@ const OR_BOOL: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.
 const OR_STRINGS: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray";
 
-/// Types that are written by hand, because Go gives them a form of their own in JSON.
+/// Types that are written by hand, because they have marshalers of their own in Go.
 const SPECIAL: [&str; 11] =
     [QUANTITY, INT_OR_STRING, TIME, MICRO_TIME, FIELDS, RAW, JSON, OR_ARRAY, OR_BOOL, OR_STRINGS, PATCH];
 
-/// The definition of a scalar type that is no plain string or number in OpenAPI.
+/// The definition of a scalar type that is not a plain string or number in OpenAPI.
 fn special_name(ty: FieldType) -> Option<&'static str> {
     Some(match ty {
         FieldType::Quantity => QUANTITY,
@@ -317,7 +319,7 @@ fn special_name(ty: FieldType) -> Option<&'static str> {
     })
 }
 
-/// Types that are no structs in Go's sense: their JSON is a scalar or anything.
+/// Types that are not structs in Go's sense: their JSON is a scalar or anything.
 fn special(name: &str, dialect: Dialect) -> Value {
     match (name, dialect) {
         (QUANTITY, Dialect::V2) => json!({"type": "string"}),

@@ -1,6 +1,6 @@
 //! Schemas of custom resources, as kube-apiserver publishes them.
 //!
-//! The v2 document is lossy on purpose: kubectl rejects unknown fields of whatever has properties and knows no
+//! The v2 document is lossy on purpose: kubectl rejects unknown fields of a schema with properties and knows no
 //! `nullable` or unions, so those are removed, and an object that preserves unknown fields becomes a plain `object`.
 //! The v3 document keeps the declared schema and adds `apiVersion`, `kind`, `metadata` and the fields of embedded
 //! resources.
@@ -29,7 +29,7 @@ impl CustomResource<'_> {
         let mut schema = self.schema.clone();
         let open = preserves(&schema);
         let mut map = match (dialect, schema.as_object_mut()) {
-            // kubectl rejects unknown fields of whatever has properties.
+            // kubectl rejects unknown fields of a schema with properties.
             (Dialect::V2, Some(_)) if open => Map::from_iter([("type".to_owned(), "object".into())]),
             (_, None) => Map::from_iter([("type".to_owned(), "object".into())]),
             (dialect, Some(map)) => {
@@ -147,7 +147,7 @@ fn each_inner(map: &mut Map, mut visit: impl FnMut(&mut Map)) {
     }
 }
 
-/// Takes out what v2 cannot say, or what its readers misunderstand.
+/// Removes what v2 cannot express, or what its readers misunderstand.
 fn prune(map: &mut Map) {
     for key in ["allOf", "anyOf", "oneOf", "not", "default"] {
         map.remove(key);
@@ -214,7 +214,7 @@ fn unfold(map: &mut Map) {
     each_inner(map, unfold);
 }
 
-/// Gives embedded resources the fields that every object has.
+/// Adds the fields that every object has to embedded resources.
 fn embed(map: &mut Map, dialect: Dialect) {
     each_inner(map, |inner| embed(inner, dialect));
     let open = dialect == Dialect::V2 && is_set(map, "x-kubernetes-preserve-unknown-fields");

@@ -1,4 +1,4 @@
-//! OpenAPI paths that are no resources: discovery, the version, and the issuer documents of service account tokens.
+//! OpenAPI paths that are not resources: discovery, the version, and the issuer documents of service account tokens.
 //!
 //! They are part of the documents because generated clients have functions for them (`getCodeVersion`,
 //! `getAPIVersions`), named by `operationId`. Paths end in a slash here although the server answers without one, as in

@@ -1,9 +1,10 @@
 //! Merges the v2 documents of extension API servers into the server's v2 document.
 //!
-//! [`extension_v2`] extracts the part about one group and version; [`DocumentMerge`] merges it with the server's own paths and
-//! definitions by the rules of kube-aggregator: the server's own paths win; a definition that both have and that is the same but for
-//! its kinds is shared, with the kinds of both; one that differs is renamed (`NAME_v2`, `NAME_v3`), with all references to it. The
-//! documents are untrusted: parts of unexpected form are left out, and dangling references are tolerated.
+//! [`extension_v2`] extracts the part about one group and version; [`DocumentMerge`] merges it with the server's own
+//! paths and definitions by the rules of kube-aggregator: the server's own paths win; a definition that both have and
+//! that is the same but for its kinds is shared, with the kinds of both; one that differs is renamed (`NAME_v2`,
+//! `NAME_v3`), with all references to it. The documents are untrusted: parts of unexpected form are left out, and
+//! dangling references are tolerated.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -5,10 +5,10 @@
 
 use listwatch_wire::json::{Map, Value};
 
-use crate::proto::message_table::{named, put_double};
-use crate::proto::wire::{put_bytes, put_number, put_string};
+use crate::proto::message_table::named;
+use crate::proto::wire::{put_bytes, put_double, put_number, put_string};
 
-/// Absent fields are not written, which is how protobuf says empty.
+/// Absent fields are not written: in protobuf they are equal to empty ones.
 fn text(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     if let Some(text) = value.and_then(Value::as_str) {
         put_string(out, number, text);
@@ -191,22 +191,29 @@ pub(super) fn schema(map: &Map) -> Vec<u8> {
     out
 }
 
+/// The oneof of a schema and a flag, which is written even if it is false.
+fn additional_properties(out: &mut Vec<u8>, map: &Map) {
+    let mut item = Vec::new();
+    match map.get("additionalProperties") {
+        Some(Value::Object(inner)) => put_bytes(&mut item, 1, &schema(inner)),
+        Some(Value::Bool(allowed)) => put_number(&mut item, 2, i64::from(*allowed)),
+        _ => return,
+    }
+    put_bytes(out, 21, &item);
+}
+
+fn properties(map: &Map) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, property) in map.iter() {
+        let message = property.as_object().map(schema).unwrap_or_default();
+        put_bytes(&mut out, 1, &named(name, &message));
+    }
+    out
+}
+
 /// The fields of a schema that hold schemas, its type and its documentation.
 fn structure(out: &mut Vec<u8>, map: &Map) {
-    match map.get("additionalProperties") {
-        Some(Value::Object(inner)) => {
-            let mut item = Vec::new();
-            put_bytes(&mut item, 1, &schema(inner));
-            put_bytes(out, 21, &item);
-        }
-        // A member of a oneof is written even if it is false.
-        Some(Value::Bool(allowed)) => {
-            let mut item = Vec::new();
-            put_number(&mut item, 2, i64::from(*allowed));
-            put_bytes(out, 21, &item);
-        }
-        _ => {}
-    }
+    additional_properties(out, map);
     if map.contains_key("type") {
         let mut item = Vec::new();
         text(&mut item, 1, map.get("type"));
@@ -218,12 +225,7 @@ fn structure(out: &mut Vec<u8>, map: &Map) {
         put_bytes(out, 23, &item);
     }
     if let Some(Value::Object(inner)) = map.get("properties") {
-        let mut properties = Vec::new();
-        for (name, property) in inner.iter() {
-            let message = property.as_object().map(schema).unwrap_or_default();
-            put_bytes(&mut properties, 1, &named(name, &message));
-        }
-        put_bytes(out, 25, &properties);
+        put_bytes(out, 25, &properties(inner));
     }
     if let Some(docs) = map.get("externalDocs") {
         let mut message = Vec::new();

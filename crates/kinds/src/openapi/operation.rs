@@ -20,7 +20,7 @@ pub(super) type Types = &'static [&'static str];
 #[derive(Clone, Debug)]
 pub(super) struct OpenApiOperation {
     pub(super) method: &'static str,
-    /// `x-kubernetes-action`; empty for what is no resource.
+    /// `x-kubernetes-action`; empty for what is not a resource.
     pub(super) action: &'static str,
     pub(super) id: String,
     pub(super) tag: String,
@@ -32,7 +32,7 @@ pub(super) struct OpenApiOperation {
     pub(super) produces: Types,
     /// Status codes of success.
     pub(super) codes: &'static [u16],
-    /// Definition of the answer; `None` for text.
+    /// Definition of the response; `None` for text.
     pub(super) answer: Option<String>,
     pub(super) gvk: Option<[String; 3]>,
 }
@@ -213,7 +213,7 @@ pub(super) fn operation_id(verb: &str, group: &str, version: &str, rest: &str) -
     format!("{verb}{}{}{}", camel(short(group), true), camel(version, true), camel(rest, true))
 }
 
-/// `apps` stays, `networking.k8s.io` becomes `networking`: tags and names are without the suffix.
+/// `apps` is unchanged, `networking.k8s.io` becomes `networking`: tags and names are without the suffix.
 fn short(group: &str) -> &str {
     if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) }
 }

@@ -1,5 +1,5 @@
-//! The parts of kube-apiserver's documents that the schema table lacks: enums and their texts, defaults, unions, the order of required
-//! fields, and the types of discovery.
+//! The parts of kube-apiserver's documents that the schema table lacks: enums and their texts, defaults, unions, the
+//! order of required fields, and the types of discovery.
 //!
 //! A compressed JSON object: under `all` a merge patch for each definition as v3 has it, under `v2` what is different there.
 //! `cargo xtask kinds --documents` makes it by comparing the documents of kube-apiserver with those written from the table alone

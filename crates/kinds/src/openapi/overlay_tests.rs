@@ -1,9 +1,9 @@
 //! Makes the overlay from the documents of kube-apiserver, and compares the committed one with it.
 //!
-//! `LISTWATCH_KUBERNETES_DOCUMENTS` names a folder with the documents that kube-apiserver of the pinned release serves: `v3/*.json`, one for
-//! each path of `/openapi/v3`, and `swagger.json`, which is `/openapi/v2`. Those in Kubernetes' sources will not do: they have no
-//! enumerations. `cargo xtask kinds --documents` runs the test and, by `LISTWATCH_WRITE_OVERLAY=1`, lets it write the file;
-//! `cargo xtask test generated` runs it to compare.
+//! `LISTWATCH_KUBERNETES_DOCUMENTS` names a folder with the documents that kube-apiserver of the pinned release serves:
+//! `v3/*.json`, one for each path of `/openapi/v3`, and `swagger.json`, which is `/openapi/v2`. Those in Kubernetes'
+//! sources will not do: they have no enumerations. `cargo xtask kinds --documents` runs the test and, by
+//! `LISTWATCH_WRITE_OVERLAY=1`, lets it write the file; `cargo xtask test generated` runs it to compare.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -16,8 +16,8 @@ use super::docs::Docs;
 use super::overlay::Overlay;
 use super::*;
 
-/// The definitions of all v3 documents. That of the core group counts where they differ: in others, the kinds that every group has
-/// name that group too.
+/// The definitions of all v3 documents. That of the core group counts where they differ: in others, the kinds that
+/// every group has name that group too.
 fn definitions(folder: &Path) -> BTreeMap<String, Value> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();

@@ -1,7 +1,7 @@
 //! [`PathSubject`]: the operations on one path of a built-in kind, made from its row.
 //!
-//! One method per operation. Each names the parameters, media types and status codes that kube-apiserver declares for it; which of
-//! them a path has follows from the verbs of discovery.
+//! One method per operation. Each names the parameters, media types and status codes that kube-apiserver declares for
+//! it; which of them a path has follows from the verbs of discovery.
 
 use super::operation::{DELETE_OPTIONS, OpenApiOperation, PATCH, STATUS, Types, operation_id, tag};
 use super::parameters::Parameter;
@@ -247,7 +247,7 @@ impl<'a> PathSubject<'a> {
         )
     }
 
-    /// The answer is the object for the few kinds whose deletion returns it, and a Status otherwise.
+    /// The response is the object for the few kinds whose deletion returns it, and a Status otherwise.
     fn delete(&self) -> OpenApiOperation {
         let kind = self.kind;
         let description = format!("delete {}{}", article(kind.kind), kind.kind);

@@ -2,8 +2,8 @@
 //!
 //! The operations follow from the verbs and subresources of the [`Kind`]; names, descriptions and parameters are
 //! kube-apiserver's to the letter, because generated clients take their method names from operation ids. The deprecated
-//! `watch` paths are described, too. The operations themselves are made by [`super::path_subject`]. Custom resources are described by
-//! other rules, which are in [`super::custom`].
+//! `watch` paths are described, too. The operations themselves are made by [`super::path_subject`]. Custom resources
+//! are described by other rules, which are in [`super::custom`].
 
 use super::operation::{OpenApiOperation, PathItem};
 use super::parameters::Parameter;

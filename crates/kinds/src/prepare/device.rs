@@ -17,7 +17,7 @@ fn allocated(claim: &Value) -> Vec<DeviceId<'_>> {
     claim.path(&["status", "allocation", "devices"]).list("results").iter().map(device_id).collect()
 }
 
-/// Drops what the status says about devices that this write takes from the claim.
+/// Drops the status of devices that this write takes from the claim.
 #[doc(alias = "dropDeallocatedStatusDevices")]
 pub(crate) fn drop_deallocated_devices(new: &mut Value, old: &Value) {
     let (mut gone, kept) = (allocated(old), allocated(new));

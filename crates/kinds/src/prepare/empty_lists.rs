@@ -1,8 +1,8 @@
 //! Empty lists that a client sent for fields that are written even if they are empty.
 //!
-//! kube-apiserver records their sender as the owner of the field, and its store has no empty lists: what is stored is null. So they
-//! are kept while a body is decoded, until field ownership has been recorded. Only lists near the root are; deeper ones, such as the
-//! containers of a Pod, may not be empty anyway.
+//! kube-apiserver records their sender as the owner of the field, and its store has no empty lists: what is stored is
+//! null. So they are kept while a body is decoded, until field ownership has been recorded. Only lists near the root
+//! are; deeper ones, such as the containers of a Pod, may not be empty anyway.
 
 use listwatch_wire::json::Value;
 

@@ -1,7 +1,7 @@
 //! `metadata.generation`, and the count of a DaemonSet's templates: raised when what a controller acts on changes.
 //!
-//! The row of a kind chooses the function that counts (`count_generation`). [`super::update`] calls it after everything that the server
-//! keeps or drops is settled, so that a write which changes nothing that counts raises nothing.
+//! The row of a kind chooses the function that counts (`count_generation`). [`super::update`] calls it after everything
+//! that the server keeps or drops is settled, so that a write which changes nothing that counts raises nothing.
 
 use listwatch_wire::json::{Text, Value};
 

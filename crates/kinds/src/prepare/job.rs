@@ -50,7 +50,7 @@ pub fn label_job(job: &mut Value) {
     }
 }
 
-/// An update that leaves a Job without labels gives it those of its template.
+/// A Job without labels gets those of its template on update.
 pub(crate) fn update_job(new: &mut Value, _: &Value) {
     label_job(new);
 }

@@ -1,8 +1,8 @@
 //! PrepareForCreate and PrepareForUpdate: the parts of a request that count, and the fields that the server sets.
 //!
-//! The row of a kind in [`crate::table`] names its functions. A write goes through [`create`], [`update`] or [`status_update`] after the
-//! defaults and before validation. `metadata` has been stamped or carried over by then ([`crate::meta`]). Custom resources have their
-//! own, simpler rules; they share [`bump_generation`].
+//! The row of a kind in [`crate::table`] names its functions. A write goes through [`create`], [`update`] or
+//! [`status_update`] after the defaults and before validation. `metadata` has been stamped or carried over by then
+//! ([`crate::meta`]). Custom resources have their own, simpler rules; they share [`bump_generation`].
 
 mod certificate;
 mod device;
@@ -97,16 +97,16 @@ pub(crate) fn add_namespace_finalizer(object: &mut Value) {
     spec.put("finalizers", finalizers);
 }
 
-/// A status that says nothing is that of a namespace in use.
+/// An empty status is that of a namespace in use.
 pub(crate) fn update_namespace_status(new: &mut Value, _old: &Value) {
     if let Some(status) = new.inner_or_new("status") {
         status.fill_text("phase", "Active");
     }
 }
 
-/// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
+/// Makes a decoded object the successor of the stored one: the status is kept, the generation follows the spec.
 ///
-/// Keeps the status whatever was sent, so that a client with an old copy cannot set it back.
+/// Keeps the stored status, so that a client with an old copy cannot set it back.
 pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
     empty_lists::drop_empty_lists(kind, new);
     let sent = (kind.strategy.counts_dropped_fields && !same_desired(new, old)).then(|| new.clone());
@@ -126,7 +126,7 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
     }
 }
 
-/// Kubelets are no longer configured through their Nodes: what a status says about it is kept, and never begun.
+/// Kubelets are no longer configured through their Nodes: an existing `status.config` is kept, and a new one dropped.
 pub(crate) fn update_node_status(new: &mut Value, old: &Value) {
     if !old.at("status").has("config")
         && let Some(status) = new.inner("status")
@@ -140,7 +140,7 @@ pub(crate) fn update_namespace(new: &mut Value, old: &Value) {
     keep_inside(new, old, "spec", "finalizers");
 }
 
-/// A request for a certificate stays as it was asked.
+/// The spec of a CertificateSigningRequest is immutable.
 pub(crate) fn keep_spec(new: &mut Value, old: &Value) {
     keep(new, old, "spec");
 }
@@ -172,7 +172,7 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
 
 /// Fields of a request that an endpoint ignores, and that a request therefore does not own, by subresource.
 ///
-/// Server-side apply must not give ownership of fields that the endpoint ignores.
+/// Server-side apply must not record ownership of fields that the endpoint ignores.
 #[must_use]
 pub fn reset_fields(kind: &Kind) -> &'static [(&'static str, &'static [&'static [&'static str]])] {
     kind.strategy.resets

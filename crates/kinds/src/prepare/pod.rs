@@ -76,7 +76,7 @@ pub(crate) fn pod_addresses(pod: &mut Map) {
     pod.inner("status").into_iter().for_each(same_addresses);
 }
 
-/// The list of addresses and the first of them say the same; the first counts.
+/// The single address and the first of the list are equal; the single one takes precedence.
 fn same_addresses(status: &mut Map) {
     let (one, first) = (status.text("podIP").to_owned(), status.list("podIPs").first());
     let listed = first.map(|entry| entry.text("ip").to_owned());

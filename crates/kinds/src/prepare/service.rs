@@ -95,7 +95,7 @@ pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64
 fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
     let open = spec.text("clusterIP") == "None" && spec.count("selector") == 0;
     spec.fill("ipFamilyPolicy", if open { "RequireDualStack" } else { "SingleStack" });
-    // Validation refuses an IPv6 address whose family is not named, and says so about the address.
+    // Validation refuses an IPv6 address whose family is not named, with an error at the address.
     if spec.count("ipFamilies") == 0 && own == "IPv4" {
         spec.put("ipFamilies", json!([own]));
     }
@@ -135,7 +135,7 @@ pub(crate) fn update(new: &mut Value, old: &Value) {
     }
 }
 
-/// An address of a balancer is a virtual one unless it says otherwise.
+/// The mode of a load balancer's address is `VIP` by default.
 pub(crate) fn status_update(service: &mut Value, _: &Value) {
     let balancer = service.inner("status").and_then(|status| status.inner("loadBalancer"));
     for ingress in balancer.into_iter().flat_map(|balancer| balancer.each("ingress")) {

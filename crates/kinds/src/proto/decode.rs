@@ -1,6 +1,6 @@
 //! Protobuf to JSON: a message becomes the object that a typed JSON client would have sent.
 //!
-//! It walks the bytes by the field numbers of the schema table. Go's senders write every field that is no pointer, zero
+//! It walks the bytes by the field numbers of the schema table. Go's senders write every field that is not a pointer, zero
 //! or not, and zero means absent to them; only pointers keep a zero. Inlined structs are nested messages on the wire
 //! and flat in JSON, up to three levels. Unknown fields are skipped; depth is limited, and lengths are checked against
 //! what is there before anything is allocated.
@@ -29,7 +29,7 @@ impl FieldSlot {
 ///
 /// # Errors
 ///
-/// Bytes that are no message, values that cannot be read, or nesting beyond the limit.
+/// Bytes that are not a message, values that cannot be read, or nesting beyond the limit.
 pub(super) fn message(id: StructId, bytes: &[u8], depth: u32) -> Result<Value, ProtoError> {
     let mut map = Map::new();
     MessageDecoder { fields: schema().fields(id), depth }.read(bytes, [0; 3], 0, &mut map)?;
@@ -72,7 +72,7 @@ impl MessageDecoder {
         Ok(())
     }
 
-    /// Returns true if a message with these numbers is inlined: some field of the table stands below it.
+    /// Returns true if a message with these numbers is inlined: the table has a field below it.
     fn inlines(&self, numbers: &[u8; 3], level: usize) -> bool {
         self.fields.iter().any(|f| f.numbers.get(..=level) == numbers.get(..=level))
     }
@@ -110,8 +110,8 @@ impl MessageDecoder {
     }
 }
 
-/// The last value of a field wins. Protobuf would merge a message that comes twice; no sender of Kubernetes relies on it, so that it is
-/// replaced, too.
+/// The last value of a field wins. Protobuf would merge a message that comes twice; no sender of Kubernetes relies on
+/// it, so that it is replaced, too.
 fn store(map: &mut Map, field: &Field, value: Option<Value>) {
     match value {
         Some(value) => map.insert(field.name, value),
@@ -119,7 +119,7 @@ fn store(map: &mut Map, field: &Field, value: Option<Value>) {
     };
 }
 
-/// Senders write every value that is no pointer, zero or not. Zero means absent to them, so it is absent here.
+/// Senders write every value that is not a pointer, zero or not. Zero means absent to them, so it is absent here.
 fn is_zero(value: &Value, field: &Field) -> bool {
     match value {
         Value::Bool(on) => !on,
@@ -191,7 +191,7 @@ fn is_varint(ty: FieldType) -> bool {
     matches!(ty, FieldType::Bool | FieldType::Int32 | FieldType::Int64)
 }
 
-/// One value; `None` for a message that stands for "absent".
+/// One value; `None` for a message that means "absent".
 fn single(
     ty: FieldType,
     reader: &mut WireReader<'_>,

@@ -1,13 +1,13 @@
 //! JSON to protobuf: an object becomes its message, by the field numbers of the schema table.
 //!
-//! Order of fields is that of their names, in the table as in the object, so that both are walked once, side by side. Fields without
-//! a number cannot be written and are left out. [`ListWriter`] writes a list item by item: protobuf puts the length in
-//! front, so the sizes are summed in a first pass and no list stands in memory.
+//! Order of fields is that of their names, in the table as in the object, so that both are walked once, side by side.
+//! Fields without a number cannot be written and are left out. [`ListWriter`] writes a list item by item: protobuf puts
+//! the length in front, so the sizes are summed in a first pass and no list is held in memory.
 
 use listwatch_wire::json::{Map, Value};
 
 use super::decode::FieldSlot;
-use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
+use super::wire::{put_bytes, put_double, put_nested, put_number, put_string, put_tag, put_varint};
 use super::{
     ENVELOPE_END, MAX_DEPTH, PARTIAL_V1BETA1, ProtoError, encode_message, envelope_head, node_of, special,
 };
@@ -119,10 +119,7 @@ fn single(
             let n = n.as_i64().ok_or_else(|| slot.invalid(format!("{n} is no integer")))?;
             put_number(out, number, n);
         }
-        (FieldType::Double, Value::Number(n)) => {
-            put_tag(out, number, 1);
-            out.extend_from_slice(&n.as_f64().unwrap_or_default().to_le_bytes());
-        }
+        (FieldType::Double, Value::Number(n)) => put_double(out, number, n.as_f64().unwrap_or_default()),
         (FieldType::String, Value::String(text)) => put_string(out, number, text),
         (FieldType::Bytes, Value::String(text)) => {
             put_bytes(out, number, &special::text_to_bytes(text, slot)?)
@@ -189,7 +186,7 @@ impl ListWriter {
     /// The bytes before the items. `items` is the sum of their encoded sizes, which the envelope and the list state in
     /// front.
     ///
-    /// The sum must be exact: it is written before anything else, and a wrong one makes the whole response
+    /// The sum must be exact: it is written before anything else, and another one makes the whole response
     /// undecodable.
     #[must_use]
     pub fn begin(&self, items: u64) -> Vec<u8> {
@@ -208,7 +205,7 @@ impl ListWriter {
         put_nested(out, self.items, |out| encode_message(self.item, object, out))
     }
 
-    /// The rest of the envelope. A client that does not get it sees a truncated message.
+    /// The rest of the envelope. Without it the message is truncated.
     #[must_use]
     pub fn end(&self) -> &'static [u8] {
         ENVELOPE_END

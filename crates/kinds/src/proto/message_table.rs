@@ -1,11 +1,11 @@
 //! Protobuf messages that are described by tables: documents about the API, whose types are not in the schema of the kinds.
 //!
-//! A table says what each member of a JSON object is in the message. Members that it does not have are left out, and so are zero
+//! A table maps each member of a JSON object to a field of the message. Other members are left out, and so are zero
 //! values, as in proto3. Recursive along the document, whose depth the JSON parser bounds.
 
 use listwatch_wire::json::{Map, Value};
 
-use super::wire::{put_bytes, put_number, put_string, put_tag};
+use super::wire::{put_bytes, put_double, put_number, put_string};
 
 /// A message, by the JSON that it is made of.
 pub(crate) enum ProtoMessage {
@@ -67,7 +67,7 @@ impl ProtoMessage {
     }
 }
 
-/// The reference that stands for a message.
+/// The reference to a message.
 static REFERENCE: ProtoMessage =
     ProtoMessage::Object { fields: &[MessageField("$ref", 1, FieldForm::Text)], extensions: None };
 
@@ -111,12 +111,6 @@ fn put_extensions(out: &mut Vec<u8>, number: u8, map: &Map) {
     for (name, value) in map.iter().filter(|(name, _)| name.starts_with("x-")) {
         put_bytes(out, number, &named(name, &ProtoMessage::Yaml.of(value)));
     }
-}
-
-/// Wire type 1: eight bytes, little endian.
-pub(crate) fn put_double(out: &mut Vec<u8>, number: u8, value: f64) {
-    put_tag(out, number, 1);
-    out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// The default of a schema, which can only be a scalar.

@@ -36,7 +36,7 @@ pub const MAX_DEPTH: u32 = 128;
 /// 400 responses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtoError {
-    /// The body does not start with the magic bytes: it is something else, whatever its content type says.
+    /// The body does not start with the magic bytes: it is not protobuf of Kubernetes, despite its content type.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
     /// The bytes end inside a value, or a length points past the end.
@@ -107,7 +107,7 @@ impl<'a> Envelope<'a> {
     /// Opens the envelope of an object.
     ///
     /// # Errors
-    /// When the bytes are no envelope of protobuf.
+    /// When the bytes are not a protobuf envelope.
     pub fn open(body: &'a [u8]) -> Result<Self, ProtoError> {
         let mut reader = WireReader::new(body.strip_prefix(&MAGIC).ok_or(ProtoError::NoMagic)?);
         let mut envelope = Self { api_version: "", kind: "", raw: &[] };
@@ -150,11 +150,11 @@ impl<'a> Envelope<'a> {
 /// assert_eq!(proto::decode(&body, ("v1", "ConfigMap")).unwrap(), object);
 /// ```
 ///
-/// The result has been through no type check: values that protobuf cannot get wrong are right, the rest is
+/// The result has been through no type check: values whose type protobuf guarantees are right, the rest is
 /// [`crate::typecheck`]'s.
 ///
 /// # Errors
-/// When the bytes are no object of a built-in kind.
+/// When the bytes are not an object of a built-in kind.
 pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, ProtoError> {
     decode_at(body, expected, 0)
 }

@@ -14,7 +14,7 @@ use crate::schema::{FieldType, schema};
 use crate::typecheck::BASE64;
 use crate::{quantity, time};
 
-/// Reads the message of a special type; `None` if it is empty and stands for "absent".
+/// Reads the message of a special type; `None` if it is empty, which means "absent".
 pub(super) fn read(ty: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     match ty {
         FieldType::Quantity => amount(bytes, slot).map(Some),
@@ -85,7 +85,7 @@ fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
     Ok(if is_text { text.into() } else { number.into() })
 }
 
-/// An empty message is no time at all; the epoch is written out.
+/// An empty message is not a time at all; the epoch is written out.
 fn point_in_time(ty: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     if bytes.is_empty() {
         return Ok(None);

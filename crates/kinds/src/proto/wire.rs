@@ -105,6 +105,12 @@ pub(crate) fn put_string(out: &mut Vec<u8>, number: u8, text: &str) {
     put_bytes(out, number, text.as_bytes());
 }
 
+/// Wire type 1: eight bytes, little endian.
+pub(crate) fn put_double(out: &mut Vec<u8>, number: u8, value: f64) {
+    put_tag(out, number, 1);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
 /// Negative numbers take ten bytes, as in Go: fields are not declared as zigzag.
 pub(crate) fn put_number(out: &mut Vec<u8>, number: u8, value: i64) {
     put_tag(out, number, 0);

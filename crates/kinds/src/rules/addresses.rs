@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use super::forms::error_if;
+use super::form_checks::error_if;
 use crate::names::{self, IP_ADDRESS};
 
 /// An address in any of its spellings but one: an IPv4 address written as IPv6 is another address for some of its readers.

@@ -1,6 +1,6 @@
-//! One rule applied to one value: the checks, and their errors in the words of kube-apiserver.
+//! One rule applied to one value: the checks, and their errors with the messages of kube-apiserver.
 //!
-//! The subtle part is emptiness: a field that is no pointer in Go is indistinguishable from its zero value, so `0`, `""` and
+//! The subtle part is emptiness: a field that is not a pointer in Go is indistinguishable from its zero value, so `0`, `""` and
 //! `false` count as absent there and as values elsewhere. The schema table says which is which. Uniqueness uses sets, since
 //! lists come from users and can be long. The walk that finds the places is `walk`; the language of the tables is
 //! `parse`.
@@ -12,6 +12,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldErrorKind;
 
 use super::forms::TextForm;
+use super::route::Route;
 use super::rows::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
 use super::walk::At;
 use crate::field::Errors;
@@ -43,8 +44,12 @@ pub(super) fn whole(
 }
 
 /// The message of a rule that has its own.
+fn own_detail(step: &PathStep, at: &At<'_>) -> Option<String> {
+    step.detail.as_ref().map(|message| message.fill(at))
+}
+
 fn detail(step: &PathStep, at: &At<'_>) -> String {
-    step.detail.as_ref().map(|message| message.fill(at)).unwrap_or_default()
+    own_detail(step, at).unwrap_or_default()
 }
 
 /// Applies a rule about a value, which may be absent.
@@ -52,52 +57,26 @@ fn check_value(step: &PathStep, at: &At<'_>, field: Option<&'static Field>, erro
     match &step.rule {
         // Required is decided by the caller. The first of several is checked by the walk, which must not enter the other fields.
         FieldRule::Required | FieldRule::FirstOf(_) => {}
-        FieldRule::Enum { words, empty } => {
-            if !is_passed_over(*empty, at.value, field) {
-                enumerated(words, step, at, field, errors);
-            }
-        }
+        FieldRule::Enum { empty, .. } | FieldRule::Form { empty, .. }
+            if is_passed_over(*empty, at.value, field) => {}
+        FieldRule::Forbidden | FieldRule::Invalid if is_empty(at.value, field) => {}
+        FieldRule::Enum { words, .. } => enumerated(words, step, at, field, errors),
+        FieldRule::Form { form, .. } => formed(form, at, step, errors),
         FieldRule::Range { min, max, skip_zero } => {
             if let Some(number) = outside(at.value, field, *min..=*max, *skip_zero) {
-                let own = step.detail.as_ref().map(|message| message.fill(at));
-                errors.invalid(at.path, number, own.unwrap_or_else(|| bounds(*min, *max)));
+                errors.invalid(at.path, number, own_detail(step, at).unwrap_or_else(|| bounds(*min, *max)));
             }
         }
-        FieldRule::Form { form, empty } => {
-            if !is_passed_over(*empty, at.value, field) {
-                formed(form, at, step, errors);
-            }
-        }
-        FieldRule::MaxBytes(max) => {
-            if at.value.as_str().is_some_and(|text| text.len() > *max) {
-                errors.too_long(at.path, *max);
-            }
-        }
-        FieldRule::MaxItems(max) => {
-            let count = count(at.value);
-            if count > *max {
-                errors.too_many(at.path, count, *max);
-            }
-        }
+        FieldRule::MaxBytes(max) => limited_bytes(*max, at, errors),
+        FieldRule::MaxItems(max) => limited_items(*max, at, errors),
         FieldRule::Unique(unique) => repeated(unique, at, step, errors),
         FieldRule::Immutable { shown } => immutable(*shown, step, at, errors),
-        FieldRule::Forbidden if !is_empty(at.value, field) => errors.forbidden(at.path, detail(step, at)),
-        FieldRule::Invalid if !is_empty(at.value, field) => {
-            errors.invalid(at.path, shown(step, at, field), detail(step, at));
-        }
-        FieldRule::Forbidden | FieldRule::Invalid => {}
+        FieldRule::Forbidden => errors.forbidden(at.path, detail(step, at)),
+        FieldRule::Invalid => errors.invalid(at.path, shown(step, at, field), detail(step, at)),
         FieldRule::OneOf(fields) => exactly_one(fields, at, errors),
         FieldRule::Union(fields) => union(fields, at, errors),
-        FieldRule::SelectedBy { route, plain } => {
-            if !is_selected(route.value(at.top), *plain, at.value) {
-                errors.invalid(at.path, at.value.clone(), "`selector` does not match template `labels`");
-            }
-        }
-        FieldRule::Inside(route) => {
-            if !is_inside(at.value, route.value(at.top)) {
-                errors.invalid(at.path, at.value.clone(), detail(step, at));
-            }
-        }
+        FieldRule::SelectedBy { route, plain } => selected(route, *plain, at, errors),
+        FieldRule::Inside(route) => inside(route, step, at, errors),
         FieldRule::Known { routes, wanted, empty } => {
             let applies = !at.value.is_null() && (*empty || at.value != "");
             let is_known = |text| at.known.contains(routes, at.top, text);
@@ -105,10 +84,7 @@ fn check_value(step: &PathStep, at: &At<'_>, field: Option<&'static Field>, erro
                 not_found(step, at, field, errors);
             }
         }
-        FieldRule::Error(FieldErrorKind::Invalid) if matches!(step.shown, Some(ShownValue::None)) => {
-            errors.invalid_without_value(at.path, detail(step, at));
-        }
-        FieldRule::Error(kind) => errors.push(*kind, at.path, shown(step, at, field), detail(step, at)),
+        FieldRule::Error(kind) => error(*kind, step, at, field, errors),
         FieldRule::Unsupported(words) => {
             errors.not_supported_in_order(at.path, &plain_text(&shown(step, at, field)), words);
         }
@@ -116,12 +92,53 @@ fn check_value(step: &PathStep, at: &At<'_>, field: Option<&'static Field>, erro
     }
 }
 
+fn limited_bytes(max: usize, at: &At<'_>, errors: &mut Errors) {
+    if at.value.as_str().is_some_and(|text| text.len() > max) {
+        errors.too_long(at.path, max);
+    }
+}
+
+fn limited_items(max: usize, at: &At<'_>, errors: &mut Errors) {
+    let count = count(at.value);
+    if count > max {
+        errors.too_many(at.path, count, max);
+    }
+}
+
+/// Adds an error for labels that the selector at the route does not match.
+fn selected(route: &Route, plain: bool, at: &At<'_>, errors: &mut Errors) {
+    if !is_selected(route.value(at.top), plain, at.value) {
+        errors.invalid(at.path, at.value.clone(), "`selector` does not match template `labels`");
+    }
+}
+
+fn inside(route: &Route, step: &PathStep, at: &At<'_>, errors: &mut Errors) {
+    if !is_inside(at.value, route.value(at.top)) {
+        errors.invalid(at.path, at.value.clone(), detail(step, at));
+    }
+}
+
+/// Adds the error of a line whose conditions are its rule.
+fn error(
+    kind: FieldErrorKind,
+    step: &PathStep,
+    at: &At<'_>,
+    field: Option<&'static Field>,
+    errors: &mut Errors,
+) {
+    if kind == FieldErrorKind::Invalid && matches!(step.shown, Some(ShownValue::None)) {
+        errors.invalid_without_value(at.path, detail(step, at));
+    } else {
+        errors.push(kind, at.path, shown(step, at, field), detail(step, at));
+    }
+}
+
 /// Adds an error if an update changes the value. The error of a written rule shows the value, that of a declared one does not.
 fn immutable(is_shown: bool, step: &PathStep, at: &At<'_>, errors: &mut Errors) {
     if at.old.is_some_and(|old| at.value != old) {
         let value = if is_shown { shown(step, at, None) } else { Value::Null };
-        let own = step.detail.as_ref().map(|message| message.fill(at));
-        errors.invalid(at.path, value, own.unwrap_or_else(|| "field is immutable".to_owned()));
+        let detail = own_detail(step, at).unwrap_or_else(|| "field is immutable".to_owned());
+        errors.invalid(at.path, value, detail);
     }
 }
 
@@ -140,22 +157,22 @@ fn outside(
     range: RangeInclusive<i64>,
     skip_zero: bool,
 ) -> Option<i64> {
-    // A number that is no pointer in Go is zero where it is absent.
+    // A number that is not a pointer in Go is zero where it is absent.
     let absent = field.filter(|field| !field.pointer).map(|_| 0);
     let number = value.as_i64().or(absent)?;
     let exempt = number == 0 && skip_zero;
     (!exempt && !range.contains(&number)).then_some(number)
 }
 
-/// False for a range of addresses that is no strict subset of the other one. Text that is no range is another rule's.
+/// False for a range of addresses that is not a strict subset of the other one. Text that is not a range is another rule's.
 fn is_inside(inner: &Value, outer: &Value) -> bool {
     let outer = outer.as_str().unwrap_or_default();
     let is_outside = |inner| names::is_cidr(inner) && !names::is_strict_subset(inner, outer);
     !inner.as_str().is_some_and(is_outside)
 }
 
-/// Adds an error unless the text is one of the words. The supported values are listed in the order of the table, as kube-apiserver does,
-/// unless the rule has a message of its own.
+/// Adds an error unless the text is one of the words. The supported values are listed in the order of the table, as
+/// kube-apiserver does, unless the rule has a message of its own.
 fn enumerated(
     words: &[&'static str],
     step: &PathStep,
@@ -190,7 +207,7 @@ fn plain_text(value: &Value) -> String {
     }
 }
 
-/// The value that an error shows: as the table says, or the one of the field. One that is no pointer in Go is never absent.
+/// The value that an error shows: as the table says, or the one of the field. One that is not a pointer in Go is never absent.
 fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
     match (&step.shown, field) {
         (Some(ShownValue::Text(text)), _) => Value::from(*text),
@@ -223,7 +240,7 @@ fn is_empty(value: &Value, field: Option<&'static Field>) -> bool {
     }
 }
 
-/// True if a rule about text has nothing to say about this one.
+/// True if a rule about text does not apply to this one.
 fn is_passed_over(empty: Empty, value: &Value, field: Option<&'static Field>) -> bool {
     match empty {
         Empty::Checked => false,
@@ -272,7 +289,7 @@ fn formed(form: &TextForm, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     }
 }
 
-/// A hash set over the keys. Elements without keys are skipped unless the rule says otherwise, because another rule
+/// A hash set over the keys. Elements without keys are skipped by default, because another rule
 /// requires them.
 fn repeated(unique: &Unique, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     let items = at.value.as_array().map(Vec::as_slice).unwrap_or_default();

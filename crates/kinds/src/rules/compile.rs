@@ -1,9 +1,9 @@
 //! Joins the rows of the tables with the schema into rule sets: for each struct, its fields with rules and the sets of
 //! the structs below.
 //!
-//! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only fields with rules at or
-//! below them are part of a set, so that a walk never enters the rest. That is known only once everything below a set is compiled:
-//! [`compile`] joins a set and all that are reachable from it. [`super::sets`] keeps the results.
+//! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only fields with rules
+//! at or below them are part of a set, so that a walk never enters the rest. That is known only once everything below a
+//! set is compiled: [`compile`] joins a set and all that are reachable from it. [`super::sets`] keeps the results.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -228,7 +228,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// The sets that have a rule, or lead to one that has: repeated until nothing changes, since sets refer to each other in cycles.
+    /// The sets that have a rule, or lead to one that has: repeated until nothing changes, since sets refer to each
+    /// other in cycles.
     fn live(&self) -> HashSet<SetId> {
         let mut live: HashSet<SetId> = HashSet::new();
         loop {

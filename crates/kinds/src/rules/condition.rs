@@ -11,13 +11,14 @@
 //! | `A<B`, `<=`, `>`, `>=` | the number or the time is smaller, and so on; an absent number is zero, or nothing holds if it is a pointer (`A?<B`) |
 //! | `A==B`, `A!=B` | the values are equal, or differ |
 //!
-//! Routes begin at the struct of the block; in `where=` at the struct at the end of the route, and `/ROUTE` at the one of the
-//! block. `old` is the stored struct (`if=old` is an update), `#ROUTE` the number of elements or letters, `+A+B` the number of those
-//! fields that are there, and a route through `[]` stands for any of its values. Operands are routes, numbers, or words in single quotes.
+//! Routes begin at the struct of the block; in `where=` at the struct at the end of the route, and `/ROUTE` at the one
+//! of the block. `old` is the stored struct (`if=old` is an update), `#ROUTE` the number of elements or letters, `+A+B`
+//! the number of those fields that are there, and a route through `[]` stands for any of its values. Operands are
+//! routes, numbers, or words in single quotes.
 //!
-//! `changed=TERM,TERM` holds in an update that changes one of the terms: the value of a route, or whether a condition holds. A rule
-//! about several fields is limited by it to writes that are about them. `changed-beside=ROUTE:FIELD,FIELD` holds in an update that
-//! changes anything below the route other than these fields.
+//! `changed=TERM,TERM` holds in an update that changes one of the terms: the value of a route, or whether a condition
+//! holds. A rule about several fields is limited by it to writes that are about them.
+//! `changed-beside=ROUTE:FIELD,FIELD` holds in an update that changes anything below the route other than these fields.
 
 use std::cmp::Ordering;
 
@@ -50,7 +51,7 @@ pub(super) enum Test {
     Words(Vec<&'static str>),
     OtherThan(Vec<&'static str>),
     Matches(LazyPattern),
-    /// `None` for a name that is no form, which the check of the tables reports.
+    /// `None` for a name that is not a form, which the check of the tables reports.
     Formed(Option<TextForm>),
     Compare {
         orders: &'static [Ordering],
@@ -159,7 +160,8 @@ impl RuleCondition {
         }
     }
 
-    /// The routes that begin at the struct of the condition itself, and whether its pattern can be read, for the check of the tables.
+    /// The routes that begin at the struct of the condition itself, and whether its pattern can be read, for the check
+    /// of the tables.
     #[cfg(test)]
     pub(super) fn routes(&self) -> Option<Vec<&Route>> {
         let (subject, test) = match self {
@@ -205,16 +207,7 @@ impl Test {
             Self::Compare { orders, other } => {
                 let mut met = false;
                 other.each(scene, &mut |right| {
-                    // Stored times have one form, in which the order of texts is the order of times.
-                    let order = match (value, right) {
-                        (Value::String(left), Value::String(right)) => {
-                            Some(left.as_str().cmp(right.as_str()))
-                        }
-                        _ => subject
-                            .number(value)
-                            .zip(other.number(right))
-                            .map(|(left, right)| left.cmp(&right)),
-                    };
+                    let order = order((subject, value), (other, right));
                     met |= order.is_some_and(|order| orders.contains(&order));
                 });
                 met
@@ -225,6 +218,14 @@ impl Test {
                 met
             }
         }
+    }
+}
+
+/// Compares two values as numbers, or as texts: stored times have one form, in which the order of texts is that of times.
+fn order((left, value): (&Operand, &Value), (right, other): (&Operand, &Value)) -> Option<Ordering> {
+    match (value, other) {
+        (Value::String(value), Value::String(other)) => Some(value.as_str().cmp(other.as_str())),
+        _ => Some(left.number(value)?.cmp(&right.number(other)?)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Texts of errors, with values of the object in them.
 //!
-//! `{=}` stands for the value itself, `{=ROUTE}` for a value below the struct of the block, `{@}` for the path of the field. A quote in
-//! a text is written as `''`.
+//! `{=}` stands for the value itself, `{=ROUTE}` for a value below the struct of the block, `{@}` for the path of the
+//! field. A quote in a text is written as `''`.
 
 use listwatch_wire::json::Value;
 

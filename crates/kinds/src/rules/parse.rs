@@ -14,7 +14,7 @@
 //! | `immutable` | an update leaves the field as it is |
 //! | `forbidden`, `invalid` | the field is absent; the words choose the type of the error |
 //! | `one-of=A,B` | exactly one of these fields of the struct is there |
-//! | `union=A,B` | the same, in the words of declared unions; empty text and `false` do not count |
+//! | `union=A,B` | the same, with the messages of declared unions; empty text and `false` do not count |
 //! | `first-of=A,B` | none of these fields is there beside the first one that is |
 //! | `in=ROUTE\|ROUTE`, `not-in=…` | the value is, or is not, among those that the routes lead to |
 //! | `selected-by=ROUTE` | the labels match the LabelSelector at the route; `selected-by-labels` is for a plain map |
@@ -134,13 +134,13 @@ impl RuleReader<'_> {
         line: &mut RuleLine,
         target: &mut RuleTarget,
     ) -> bool {
-        if let Some(text) = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        if let Some(text) = unquoted(word) {
             let Some(last) = line.steps.last_mut() else { return false };
             last.detail = Some(Message::parse(text));
             return true;
         }
         let (word, value) = word.split_once('=').unwrap_or((word, ""));
-        let value = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+        let value = unquoted(value).unwrap_or(value);
         match word {
             "each" => *target = RuleTarget::Each { indexed: true },
             "each-here" => *target = RuleTarget::Each { indexed: false },
@@ -168,7 +168,7 @@ impl RuleReader<'_> {
         true
     }
 
-    /// `None` for a word that is no rule, which the caller reports. A suffix says how empty text counts. Words that
+    /// `None` for a word that is not a rule, which the caller reports. A suffix says how empty text counts. Words that
     /// are not known are names of forms.
     fn rule(&self, field: &'static str, word: &'static str, value: &'static str) -> Option<FieldRule> {
         let (plain, empty) = match (word.strip_suffix('!'), word.strip_suffix('?')) {
@@ -179,11 +179,7 @@ impl RuleReader<'_> {
         let skip_zero = empty == Empty::Absent;
         Some(match plain {
             "required" => FieldRule::Required,
-            "enum" => {
-                let base = self.block.split('@').next().unwrap_or(self.block);
-                let words = if value.is_empty() { self.tables.enumerated(base, field)? } else { value };
-                FieldRule::Enum { words: list(words), empty }
-            }
+            "enum" => FieldRule::Enum { words: list(self.words(field, value)?), empty },
             "min" => FieldRule::Range { min: value.parse().ok()?, max: i64::MAX, skip_zero },
             "max" => FieldRule::Range { min: i64::MIN, max: value.parse().ok()?, skip_zero },
             "range" => {
@@ -207,14 +203,16 @@ impl RuleReader<'_> {
                 let routes = value.split('|').map(Route::parse).collect();
                 FieldRule::Known { routes, wanted: plain == "in", empty: empty == Empty::Checked }
             }
-            "error" => match value.split_once(':') {
-                Some(("unsupported", words)) => FieldRule::Unsupported(words.split('|').collect()),
-                None if value == "unsupported" => FieldRule::Unsupported(Vec::new()),
-                _ => FieldRule::Error(error_kind(value)?),
-            },
+            "error" => error_rule(value)?,
             "check" => FieldRule::Check(self.tables.check(value)?),
             _ => FieldRule::Form { form: forms::form(plain)?, empty },
         })
+    }
+
+    /// The words of an enumeration; those of the field's type if the line has none.
+    fn words(&self, field: &'static str, own: &'static str) -> Option<&'static str> {
+        let base = self.block.split('@').next().unwrap_or(self.block);
+        if own.is_empty() { self.tables.enumerated(base, field) } else { Some(own) }
     }
 
     /// Declared rules report at the element, as the tags that they come from do.
@@ -270,6 +268,20 @@ fn leaked(text: String) -> &'static str {
 /// True for the name of a field, false for the struct itself and for routes.
 pub(super) fn is_field(name: &str) -> bool {
     name != ":" && !name.contains(['.', '['])
+}
+
+/// The text between double quotes.
+fn unquoted(text: &str) -> Option<&str> {
+    text.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// An error where the conditions of the line hold.
+fn error_rule(value: &'static str) -> Option<FieldRule> {
+    Some(match value.split_once(':') {
+        Some(("unsupported", words)) => FieldRule::Unsupported(words.split('|').collect()),
+        None if value == "unsupported" => FieldRule::Unsupported(Vec::new()),
+        _ => FieldRule::Error(error_kind(value)?),
+    })
 }
 
 /// Kinds that a table may name. The others belong to rules of their own.

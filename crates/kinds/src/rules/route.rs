@@ -104,7 +104,8 @@ impl Route {
         }
     }
 
-    /// Looks the fields up. Returns none if the schema has no such way, else the field at its end, unless that is an element or an entry.
+    /// Looks the fields up. Returns none if the schema has no such way, else the field at its end, unless that is an
+    /// element or an entry.
     pub(super) fn resolve(
         &mut self,
         schema: &'static SchemaTable,
@@ -211,7 +212,7 @@ fn extend(hops: &[Hop], positions: &[RoutePosition<'_>], path: &Path<'_>, found:
         Some((Hop::Each | Hop::Matching { .. }, rest)) => match positions.split_first() {
             Some((RoutePosition::Index(index), more)) => extend(rest, more, &path.index(*index), found),
             Some((RoutePosition::Key(key), more)) => extend(rest, more, &path.key(key), found),
-            // `field.NewPath("")` of Go, which is no name but prints as an index.
+            // `field.NewPath("")` of Go, which is not a name but prints as an index.
             None => extend(rest, positions, &path.key(""), found),
         },
     }

@@ -39,7 +39,7 @@ pub(super) enum FieldRule {
     Immutable { shown: bool },
     /// Not there.
     Forbidden,
-    /// Not there, because of what it says.
+    /// The field must be absent; the error is Invalid and shows its value.
     Invalid,
     /// Exactly one of the fields of a struct.
     OneOf(Vec<&'static str>),
@@ -64,7 +64,7 @@ pub(super) enum FieldRule {
 /// Elements that must differ.
 #[derive(Clone, Debug)]
 pub(super) struct Unique {
-    /// The fields that tell them apart; none for the whole element.
+    /// The key fields; none for the whole element.
     pub(super) keys: Vec<&'static str>,
     /// Elements without these fields are alike as well (`!`).
     pub(super) empty: bool,
@@ -118,7 +118,7 @@ pub(super) struct PathStep {
     pub(super) shown: Option<ShownValue>,
 }
 
-/// A value to report in place of the one that is wrong.
+/// A value to report in place of the invalid one.
 #[derive(Clone, Debug)]
 pub(super) enum ShownValue {
     Text(&'static str),
@@ -135,7 +135,7 @@ pub(super) enum ShownValue {
 /// The rules of one line of a table, which hold under the same conditions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleLine {
-    /// All must hold. They see the struct that the row belongs to.
+    /// All must hold. They are evaluated on the struct that the row belongs to.
     pub(super) guards: Vec<RuleCondition>,
     /// Conditions on the struct at the end of a route.
     pub(super) local: Vec<RuleCondition>,
@@ -144,7 +144,7 @@ pub(super) struct RuleLine {
     pub(super) skip: bool,
 }
 
-/// Everything the tables say about one field, or (`:`) about a struct.
+/// All rules of the tables for one field, or (`:`) for a struct.
 ///
 /// Rows are merged by name over both tables: written rules come before declared ones.
 #[derive(Clone, Debug, Default)]
@@ -162,7 +162,7 @@ pub(super) struct RuleRow {
 }
 
 impl RuleRow {
-    /// True if the field must stay as it is, whatever the object.
+    /// True if the field is immutable in every object.
     pub(super) fn is_immutable(&self) -> bool {
         let is = |step: &PathStep| matches!(step.rule, FieldRule::Immutable { .. });
         self.lines.iter().any(|line| line.guards.is_empty() && line.steps.iter().any(is))

@@ -1,7 +1,8 @@
 //! The texts of the rule tables, split into blocks.
 //!
-//! Finding the blocks takes a fraction of a millisecond. The rows of a block are read by [`super::parse`] when an object with that
-//! struct is validated for the first time, so that a server pays for the kinds that are written to it and not for all of them.
+//! Finding the blocks takes a fraction of a millisecond. The rows of a block are read by [`super::parse`] when an
+//! object with that struct is validated for the first time, so that a server pays for the kinds that are written to it
+//! and not for all of them.
 
 use std::collections::HashMap;
 
@@ -30,7 +31,7 @@ struct BlockText {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPart {
     pub(super) text: &'static str,
-    /// The table is not the first, and repeats some of what that says.
+    /// The table is not the first, and repeats some rules of that one.
     pub(super) declared: bool,
 }
 
@@ -130,7 +131,7 @@ impl Tables {
     }
 }
 
-/// True for lines that say nothing.
+/// True for blank lines and comments.
 pub(super) fn is_comment(line: &str) -> bool {
     let line = line.trim_start();
     line.is_empty() || line.starts_with('#')

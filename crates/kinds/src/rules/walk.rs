@@ -107,8 +107,8 @@ impl RuleWalk<'_> {
         }
     }
 
-    /// The rules of the field, then what is below it: an element of a list with its index, an entry of a map with its key. `valid` is the
-    /// same field of an object that has passed.
+    /// The rules of the field, then what is below it: an element of a list with its index, an entry of a map with its
+    /// key. `valid` is the same field of an object that has passed.
     fn field(
         &self,
         stop: &FieldStop,
@@ -133,15 +133,7 @@ impl RuleWalk<'_> {
         let valid = valid.filter(|_| !stop.lines.iter().any(|line| line.skip));
         match shape {
             FieldShape::One => self.visit(set, (new, old), valid, &path, errors),
-            FieldShape::List => {
-                let (before, passed) = (old.and_then(Value::as_array), valid.and_then(Value::as_array));
-                for (index, item) in new.as_array().into_iter().flatten().enumerate() {
-                    let old = before.and_then(|before| before.get(index));
-                    let indexed = if stop.flat { path } else { path.index(index) };
-                    let valid = passed.and_then(|passed| passed.get(index));
-                    self.visit(set, (item, old), valid, &indexed, errors);
-                }
-            }
+            FieldShape::List => self.elements(set, (new, old), valid, (&path, stop.flat), errors),
             FieldShape::Map => {
                 for (key, item) in new.as_object().into_iter().flatten() {
                     let (old, valid) =
@@ -149,6 +141,24 @@ impl RuleWalk<'_> {
                     self.visit(set, (item, old), valid, &path.key(key), errors);
                 }
             }
+        }
+    }
+
+    /// Visits the elements of a list. With `flat`, errors have the path of the list.
+    fn elements(
+        &self,
+        set: SetId,
+        (new, old): (&Value, Option<&Value>),
+        valid: Option<&Value>,
+        (path, flat): (&Path<'_>, bool),
+        errors: &mut Errors,
+    ) {
+        let (before, passed) = (old.and_then(Value::as_array), valid.and_then(Value::as_array));
+        for (index, item) in new.as_array().into_iter().flatten().enumerate() {
+            let old = before.and_then(|before| before.get(index));
+            let indexed = if flat { *path } else { path.index(index) };
+            let valid = passed.and_then(|passed| passed.get(index));
+            self.visit(set, (item, old), valid, &indexed, errors);
         }
     }
 }
@@ -187,7 +197,7 @@ fn own(lines: &[RuleLine], new: &Value, old: Option<&Value>, path: &Path<'_>, er
     }
 }
 
-/// Guards see the struct that the row belongs to, not the value of the field.
+/// Guards are evaluated on the struct that the row belongs to, not on the value of the field.
 fn holds(conditions: &[RuleCondition], new: &Value, old: Option<&Value>) -> bool {
     conditions.iter().all(|condition| condition.holds(Scene { new, old, top: new }))
 }

@@ -32,7 +32,7 @@ impl MergeSchema for Node {
         }
     }
 
-    /// Atomic unless the definition says otherwise.
+    /// Atomic unless the definition has another type.
     ///
     /// Lists of scalars with `listType=set` and lists of structs with `listType=map` are owned by element.
     fn list_kind(&self) -> ListKind<'_> {
@@ -70,8 +70,8 @@ impl MergeSchema for Node {
         }
     }
 
-    /// Ports are TCP unless they say otherwise, and a reference to a secret may name none. A key that Go always writes has the zero
-    /// value of its type.
+    /// Ports are TCP by default, and a reference to a secret may name none. A key that Go always writes
+    /// has the zero value of its type.
     fn key_default(&self, key: &str) -> Option<listwatch_wire::json::Value> {
         if key == "protocol" {
             return Some("TCP".into());

@@ -10,7 +10,7 @@ use crate::kind::{CREATE_ONLY, Kind, NameRule, SelectableField as Field, Subreso
 use crate::strategy::{KindStrategy, RESET_STATUS};
 use crate::{columns, defaults, prepare, validate, warnings};
 
-/// Connecting subresources answer every method a proxied server might want.
+/// Connect subresources accept every method that a proxied server may use.
 const CONNECT: &[&str] = &["create", "delete", "get", "patch", "update"];
 /// Streaming subresources are opened by GET (WebSocket) or POST (SPDY).
 const STREAM: &[&str] = &["create", "get"];

@@ -71,7 +71,8 @@ pub const GROUPS: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
-/// The position of a built-in group in `/apis`, which is kube-apiserver's group priority; `None` for groups that are not built in.
+/// The position of a built-in group in `/apis`, which is kube-apiserver's group priority; `None` for groups that are
+/// not built in.
 #[must_use]
 pub(crate) fn group_position(group: &str) -> Option<usize> {
     GROUPS.iter().position(|g| *g == group)

@@ -1,7 +1,7 @@
 //! Typed decoding of a body: one walk of an object against its schema, in place.
 //!
 //! kube-apiserver decodes JSON into Go structs and writes them back. The visible effects are reproduced here without the
-//! structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's words,
+//! structs: fields that no struct has disappear (and are reported), values of the wrong type are errors with Go's text,
 //! nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it in one
 //! pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after defaults,
 //! so that defaulting can still see that a field is absent.
@@ -35,7 +35,7 @@ pub struct TypeReport {
     ///
     /// At most [`MAX_UNKNOWN`], and 64 KiB of text.
     pub unknown: Vec<String>,
-    /// The first value of the wrong type, in kube-apiserver's words: the object must be refused.
+    /// The first value of the wrong type, with kube-apiserver's text: the object must be refused.
     ///
     /// Go's decoder stops there; this walk continues to report unknown fields, but users see only this error.
     pub error: Option<String>,
@@ -52,7 +52,7 @@ impl TypeReport {
     }
 }
 
-/// Checks and normalises an object. A value that is no object is an error too.
+/// Checks and normalises an object. A value that is not an object is an error too.
 ///
 /// ```
 /// use listwatch_kinds::{schema, typecheck};
@@ -79,7 +79,7 @@ pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> TypeRep
     walk.report
 }
 
-/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the answer large.
+/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the response large.
 pub const MAX_UNKNOWN: usize = 100;
 
 /// The most bytes of their paths: a key may be as long as the body.
@@ -219,7 +219,7 @@ impl TypeWalk {
         }
     }
 
-    /// Go's words for a value of another type, with the struct and the field.
+    /// Go's message for a value of another type, with the struct and the field.
     fn mismatch(&mut self, found: &str, ty: FieldType, place: ValuePlace<'_>) {
         if self.report.error.is_none() {
             let owner = self.schema.structure(place.owner).short_name();

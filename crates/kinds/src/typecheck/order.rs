@@ -11,7 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Errors about unknown and repeated fields in the order of the body. Paths that cannot be found in it come last.
 ///
-/// Of many errors each costs a lookup per key of the body, because the wanted paths are in a map.
+/// The wanted paths are in a map, so that many errors cost one lookup per key of the body.
 pub(super) fn strict_decoding_errors(unknown: &[String], duplicates: &[String], body: &[u8]) -> Vec<String> {
     let repeated = duplicates.iter().filter(|path| !unknown.iter().any(|outer| is_within(path, outer)));
     let known: Vec<&String> = repeated.collect();

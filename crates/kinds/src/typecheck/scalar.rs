@@ -19,7 +19,7 @@ use crate::{quantity, time};
 pub(super) enum ScalarFault {
     /// It is of another type; the text is what Go calls the value.
     Kind(Cow<'static, str>),
-    /// The type's own decoder refuses it, and this is all the message says.
+    /// The type's own decoder refuses it, and the message has nothing else.
     Text(String),
 }
 
@@ -80,7 +80,7 @@ fn amount(value: &mut Value) -> Result<(), ScalarFault> {
     let text = match &*value {
         Value::String(text) => Cow::Borrowed(text.trim()),
         Value::Number(number) => Cow::Owned(number.to_string()),
-        // Any other value is no number to kube-apiserver's decoder, which reads the bytes as they are.
+        // Any other value is not a number to kube-apiserver's decoder, which reads the bytes as they are.
         _ => Cow::Borrowed("?"),
     };
     let canonical = quantity::canonical(&text).map_err(|e| ScalarFault::Text(e.to_string()))?;

@@ -57,7 +57,7 @@ fn claim_names_its_requests(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Devices are allocated for requests of the claim, and only about those that are there is something to say.
+/// Devices are allocated for requests of the claim; a status may only be about allocated devices.
 fn allocation_is_of_the_claim(at: &At<'_>, errors: &mut Errors) {
     let allocated = at.value.at("allocation").at("devices");
     fn identity(device: &Value) -> [&str; 4] {
@@ -80,7 +80,7 @@ fn allocation_is_of_the_claim(at: &At<'_>, errors: &mut Errors) {
     each(allocated, "config", &path, |item, path| names_requests(item, path, &known, errors));
 }
 
-/// Only a device that several claims can have says how its capacity is requested.
+/// Only a device that several claims can have may have a policy for requests of its capacity.
 fn shared_capacities_are_of_shared_devices(at: &At<'_>, errors: &mut Errors) {
     if at.value.flag("allowMultipleAllocations") {
         return;

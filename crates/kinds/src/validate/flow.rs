@@ -2,7 +2,7 @@
 //!
 //! `handSize` and `queues` are bounded together because shuffle sharding deals the hand from one 64-bit hash:
 //! kube-apiserver allows 60 bits of entropy. A FlowSchema may name a priority level that does not exist; such requests
-//! fall through at run time and are no error here. The limits themselves are applied by the server's fairness module.
+//! fall through at run time and are not errors here. The limits themselves are applied by the server's fairness module.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,9 @@
 //! Changes that a kind allows in an object that is otherwise immutable.
 //!
 //! As in kube-apiserver, the fields that may change are set back to their stored values in a copy, and the rest must be
-//! equal: a field that is new in a later version is immutable without a rule of its own. The routes to the fields that may change are
-//! in rows of the tables (`changed-beside`), or with the kinds where they depend on the object (`pod_change`, `pod_resize`, `storage`).
+//! equal: a field that is new in a later version is immutable without a rule of its own. The routes to the fields that
+//! may change are in rows of the tables (`changed-beside`), or with the kinds where they depend on the object
+//! (`pod_change`, `pod_resize`, `storage`).
 
 use listwatch_wire::json::{Map, Value};
 

@@ -41,7 +41,7 @@ fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Each Pod is counted once, whatever became of it.
+/// Each Pod is counted in one of the figures only.
 fn pods_are_counted_once(at: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for key in ["succeeded", "failed"] {

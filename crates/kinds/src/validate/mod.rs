@@ -3,9 +3,9 @@
 //! Runs after the type check and the defaults, so every field has its declared type. [`create`], [`update`] and
 //! [`status_update`] return field errors with the paths and words of kube-apiserver; none means the write may go on.
 //!
-//! Most rules are rows of the tables in [`crate::rules`]; rules of `metadata` are in [`crate::meta`]. The files here hold what spans
-//! fields: functions named after their rule, which a table names where they hold. To add one, write it in the file of its kind,
-//! list it in that file's `CHECKS`, and put `check=NAME` into a row.
+//! Most rules are rows of the tables in [`crate::rules`]; rules of `metadata` are in [`crate::meta`]. The files here
+//! hold what spans fields: functions named after their rule, which a table names where they hold. To add one, write it
+//! in the file of its kind, list it in that file's `CHECKS`, and put `check=NAME` into a row.
 //!
 //! A check reads what is below its place and reports under the path that it was given. It runs only where something
 //! there changed, so it must not depend on other parts of the object; one that does is put at the struct that has

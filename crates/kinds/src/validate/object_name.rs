@@ -1,7 +1,8 @@
 //! Names that follow from other fields of an object: of APIServices, trust bundles, indexed Jobs and Pods with ephemeral volumes.
 //!
-//! The form of a name by itself is the kind's (`name_rule`, see [`crate::meta`]). The prefix of a ClusterTrustBundle is what RBAC can be
-//! written against: a user who may write the bundles of one signer must not be able to write those of another.
+//! The form of a name by itself is the kind's (`name_rule`, see [`crate::meta`]). The prefix of a ClusterTrustBundle is
+//! what RBAC can be written against: a user who may write the bundles of one signer must not be able to write those of
+//! another.
 
 use listwatch_wire::names::{label_errors, subdomain_errors};
 

@@ -79,9 +79,9 @@ fn annotated_profiles_are_valid(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// An annotation and the field that it became say the same.
+/// An annotation and the field that replaces it must be equal.
 ///
-/// The field wins at run time, so a contradiction would hide what the annotation says.
+/// The field takes precedence at run time, so a different annotation would have no effect.
 fn profiles_agree(at: &At<'_>, errors: &mut Errors) {
     let (spec, annotations) = (at.value.at("spec"), at.value.at("metadata").at("annotations"));
     container::each(spec, &container::LISTS, &at.path.child("spec"), |_, item, path| {

@@ -65,7 +65,7 @@ fn annotations_stay(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
-/// Of a Pod that exists only a few fields may still change.
+/// Only a few fields of an existing Pod may change.
 fn pod_changes_little(at: &At<'_>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     let path = Path::root("spec");

@@ -2,7 +2,7 @@
 //!
 //! [`before_allocation`] runs before every other rule, and its errors are the whole response, because kube-apiserver
 //! allocates addresses before it validates. There is one range of addresses, IPv4, so dual-stack policies and IPv6 are
-//! refused, except for a headless Service without a selector, whose endpoints somebody else writes. Allocation itself
+//! refused, except for a headless Service without a selector, whose endpoints are written by its users. Allocation itself
 //! is in the server.
 
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ fn is_headless(spec: &Value) -> bool {
     spec.list("clusterIPs") == [Value::from("None")]
 }
 
-/// Checks what addresses are allocated by. kube-apiserver does so before anything else, and stops there if something is wrong:
+/// Checks the fields that decide about allocation. kube-apiserver does so first, and stops there if one is invalid:
 /// first each field for itself, then what this cluster has.
 pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
     let (spec, path) = (service.at("spec"), Path::root("spec"));

@@ -35,46 +35,52 @@ fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
     });
 }
 
-/// Of a stored object the ranges themselves may not change, and nothing else is looked at then.
+/// At most one range per IP family. Ranges of a stored object are immutable; an update may only add a second one.
 fn ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
     let ranges = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
-    match at.old.and_then(Value::as_array).map(Vec::as_slice) {
-        // A second range may be added later.
-        Some([first]) if ranges.len() == 2 => {
-            if let Some(now) = ranges.first().filter(|now| *now != first) {
-                errors.invalid(&at.path.index(0), now.clone(), "field is immutable");
-            }
-        }
-        Some(before) if before.len() == ranges.len() => {
-            for (index, (new, old)) in ranges.iter().zip(before).enumerate() {
-                errors.immutable(&at.path.index(index), new, old);
-            }
-            return;
-        }
-        Some(_) => {
-            errors.invalid(at.path, at.value.clone(), "field is immutable");
-            return;
-        }
-        None => {}
+    if let Some(before) = at.old.and_then(Value::as_array)
+        && !adds_a_range(at, before, ranges, errors)
+    {
+        return;
     }
     if ranges.len() > 2 {
-        errors.invalid(at.path, at.parent.clone(), "may only hold up to 2 values");
-        return;
+        return errors.invalid(at.path, at.parent.clone(), "may only hold up to 2 values");
     }
     for (index, range) in ranges.iter().enumerate() {
         let text = range.as_str().unwrap_or_default();
         errors.invalid_all(&at.path.index(index), text, canonical_range(text));
     }
-    let family = |range: &Value| {
-        let (address, _) = range.as_str()?.split_once('/')?;
-        address.parse::<IpAddr>().ok().map(|address| address.is_ipv4())
-    };
     if let [first, second] = ranges
-        && family(first).is_some()
-        && family(first) == family(second)
+        && is_ipv4(first).is_some()
+        && is_ipv4(first) == is_ipv4(second)
     {
         let detail =
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         errors.invalid(at.path, at.value.clone(), detail);
     }
+}
+
+/// Reports changed ranges. Returns true if the update adds a second range, which is checked like a new one.
+fn adds_a_range(at: &At<'_>, before: &[Value], ranges: &[Value], errors: &mut Errors) -> bool {
+    match (before, ranges) {
+        ([old], [new, _]) => {
+            if new != old {
+                errors.invalid(&at.path.index(0), new.clone(), "field is immutable");
+            }
+            return true;
+        }
+        _ if before.len() == ranges.len() => {
+            for (index, (new, old)) in ranges.iter().zip(before).enumerate() {
+                errors.immutable(&at.path.index(index), new, old);
+            }
+        }
+        _ => errors.invalid(at.path, at.value.clone(), "field is immutable"),
+    }
+    false
+}
+
+/// The family of a range; `None` for text that is not a range.
+fn is_ipv4(range: &Value) -> Option<bool> {
+    let (address, _) = range.as_str()?.split_once('/')?;
+    address.parse::<IpAddr>().ok().map(|address| address.is_ipv4())
 }

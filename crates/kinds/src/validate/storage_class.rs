@@ -48,7 +48,7 @@ fn topologies_are_unique(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Of a driver that a node has only the number of volumes may change.
+/// For a driver that a node has, only the number of volumes may change.
 fn drivers_stay_the_same(at: &At<'_>, errors: &mut Errors) {
     let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let identity = |driver: &Value| {

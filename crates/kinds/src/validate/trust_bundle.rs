@@ -1,7 +1,7 @@
 //! Validation of ClusterTrustBundles: certificates of authorities in PEM.
 //!
-//! Certificates are parsed and otherwise not verified, since each of them is an anchor of trust by itself. The names of bundles are
-//! checked in `object_name`.
+//! Certificates are parsed and otherwise not verified, since each of them is an anchor of trust by itself. The names of
+//! bundles are checked in `object_name`.
 
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ fn bundle_is_made_of_anchors(at: &At<'_>, errors: &mut Errors) {
     errors.invalid_all(at.path, "<value omitted>", wrong);
 }
 
-/// The bytes of the certificate, or what is wrong with the block.
+/// The bytes of the certificate, or the error of the block.
 fn anchor(block: &PemBlock<'_>) -> Result<Vec<u8>, String> {
     if block.kind != "CERTIFICATE" {
         return Err(format!("has bad block type: {}", block.kind));

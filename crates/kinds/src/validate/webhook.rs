@@ -16,7 +16,7 @@ use crate::rules::{At, Check};
 pub(super) const CHECKS: &[(&str, Check)] =
     checks![webhook_resources_are_valid, url_is_plain_https, service_path_is_clean];
 
-/// Stars must not overlap with what they include, because a rule that says something twice is most often a mistake.
+/// Stars must not overlap with what they include, because a redundant rule is most often a mistake.
 fn webhook_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     let resources: Vec<&str> = at.value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let (mut of_resource, mut of_subresource) = (HashSet::new(), HashSet::new());

@@ -1,8 +1,9 @@
 //! Deprecations and likely mistakes, which are returned in `Warning` headers and do not fail a write.
 //!
 //! A new object gets all warnings; a changed one only if what it is made from changed, and those of a Pod never,
-//! because controllers write Pods all the time. The row of a kind names its function ([`crate::strategy`]): those of workloads are
-//! here, what they share about Pods in `pod`, addresses and labels of nodes in `places`, the others in `objects`.
+//! because controllers write Pods all the time. The row of a kind names its function ([`crate::strategy`]): those of
+//! workloads are here, what they share about Pods in `pod`, addresses and labels of nodes in `places`, the others in
+//! `objects`.
 
 mod affinity;
 pub(crate) mod objects;
@@ -17,7 +18,7 @@ use crate::Kind;
 use crate::field::Path;
 use crate::tree::Tree;
 
-/// The warning that every answer about a deprecated kind carries.
+/// The warning that every response about a deprecated kind carries.
 ///
 /// kube-apiserver takes the text from the type's lifecycle; only two kinds that are still served have one.
 #[must_use]

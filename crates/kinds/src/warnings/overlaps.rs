@@ -1,6 +1,6 @@
 //! Warnings about overlapping files of a volume: two with one path, or one at the directory of another.
 //!
-//! The kubelet decides which of them wins, and does not say so; hence the warning at the time of writing. Two sources
+//! The kubelet decides which of them wins, without a notice; hence the warning at the time of writing. Two sources
 //! of a projected volume with the same explicit path are an error instead (`validate/projected.rs`).
 
 use std::fmt;

@@ -78,7 +78,8 @@ pub(super) fn ranges(object: &Value, place: &str, above: &Path<'_>, found: &mut 
     each(object, place, above, &mut |text, path| found.extend(range(text, path)));
 }
 
-/// Warns of an IPv6 address that is not in its canonical form (RFC 5952): programs that compare texts take it for another address.
+/// Warns of an IPv6 address that is not in its canonical form (RFC 5952): programs that compare texts take it for
+/// another address.
 fn address(text: &str, path: &Path<'_>) -> Option<String> {
     let canonical = text.parse::<Ipv6Addr>().ok()?.to_string();
     (canonical != text).then(|| {

@@ -50,7 +50,7 @@ impl PathChanges {
         self.changed.is_empty() && self.removed.is_empty()
     }
 
-    /// Fields that the endpoint resets are no changes of this writer, whatever the trees say.
+    /// Fields that the endpoint resets are not changes of this writer.
     pub(super) fn without(mut self, ignored: &FieldSet) -> Self {
         self.changed.subtract_recursive(ignored);
         self.removed.subtract_recursive(ignored);

@@ -2,7 +2,7 @@
 //!
 //! An applier owns what it sends and nothing else, so the set is computed from the configuration and not from the
 //! merged object. Atomic lists and maps count as one field; elements of associative lists are known by their keys,
-//! which must be complete and unique. Fields that nobody owns (`apiVersion`, `kind`, `metadata.name` and the like) are
+//! which must be complete and unique. Fields without an owner (`apiVersion`, `kind`, `metadata.name` and the like) are
 //! left out. Errors are bounded to 64 KiB. It corresponds to `ToFieldSet` of structured-merge-diff.
 
 use std::collections::HashSet;
@@ -55,7 +55,7 @@ fn strip_metadata(root: &mut Map) {
     }
 }
 
-/// The part of an error that all errors of the wrong type have.
+/// The text that all errors about types have in common.
 pub(super) const MISFIT: &str = ": expected ";
 
 /// The error of a field that the schema does not have.
@@ -116,7 +116,7 @@ impl ExtractWalk {
         self.errors.push(error);
     }
 
-    /// The field set of a value. Atomic values are one leaf, whatever is inside: they have one owner.
+    /// The field set of a value. Atomic values are one leaf: they have one owner.
     fn value<S: MergeSchema>(&mut self, value: &Value, schema: S, path: &FieldPath<'_>) -> FieldSetNode {
         if let Some(problem) = misfit(value, schema.shape()) {
             self.error(Some(path), &problem);

@@ -114,8 +114,8 @@ impl FieldSet {
 
     /// Takes out all paths of another set; paths below them stay.
     ///
-    /// Costs as much as `other` has paths, not as much as this set has: the usual `other` is what one write changed. A set that has
-    /// none of them stays shared with its copies.
+    /// Costs as much as `other` has paths, not as much as this set has: the usual `other` is what one write changed. A
+    /// set that has none of them stays shared with its copies.
     pub fn subtract(&mut self, other: &Self) {
         if overlaps(&self.0, &other.0) {
             subtract(&mut self.0, &other.0);
@@ -277,7 +277,7 @@ fn subtract_recursive(a: &mut Trie, b: &Trie) {
         let mut emptied = is_member(what);
         if !emptied && !from.is_empty() {
             subtract_recursive(from, what);
-            // A member without children becomes a leaf; a node that is no member and has no children is removed.
+            // A member without children becomes a leaf; a node that is not a member and has no children is removed.
             if member && from.len() == 1 {
                 from.clear();
             }

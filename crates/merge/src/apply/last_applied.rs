@@ -1,7 +1,7 @@
 //! Migration from client-side `kubectl apply`, which kept its last configuration in an annotation, to server-side
 //! apply.
 //!
-//! A client that applied an object client-side owns its fields under another manager. kube-apiserver gives it the fields that
+//! A client that applied an object client-side owns its fields under another manager. kube-apiserver transfers the fields that
 //! the annotation lists and that no other manager has changed since, and keeps the annotation for clients that still read it.
 //!
 //! kube-apiserver does the same in its `lastapplied` managers. Other clients' annotations are ignored.

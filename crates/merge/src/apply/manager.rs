@@ -138,9 +138,9 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         }
     }
 
-    /// Applies a configuration, whatever the manager did in other ways before.
+    /// Applies a configuration. What the manager owns by updates does not matter.
     ///
-    /// Nothing of `live` is changed: trees share, so copying one costs a pointer.
+    /// `live` is not changed: trees share, so copying one costs a pointer.
     pub(super) fn merge_in(
         &self,
         live: Option<&Value>,
@@ -154,16 +154,7 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         let mut base = before.clone();
         record::remove(&mut base);
         self.check_live(&base)?;
-        let mut entries = record::read(before);
-        let has_record = !entries.is_empty();
-        if let Some(why) = self.versions.missing_version(&entries) {
-            return Err(ApplyError::Unconvertible(why));
-        }
-        self.versions.retain(&mut entries);
-        if !has_record && live.is_some() {
-            let all = compare::objects(self.zero, before, self.schema).without(self.ignored);
-            self.take_over(&mut entries, all, BEFORE_FIRST_APPLY);
-        }
+        let mut entries = self.entries_of(before, live.is_some())?;
 
         let last = self.replace_own(&mut entries, set);
         // Pruned before the merge, so that all of the configuration is there afterwards, be it an empty list.
@@ -184,6 +175,21 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         }
         record::put(&mut object, entries);
         Ok(Applied { object, changed })
+    }
+
+    /// Reads the record of an object. Fields of an existing object without a record get an owner, as in kube-apiserver.
+    fn entries_of(&self, before: &Value, is_live: bool) -> Result<Vec<ManagerEntry>, ApplyError> {
+        let mut entries = record::read(before);
+        let has_record = !entries.is_empty();
+        if let Some(why) = self.versions.missing_version(&entries) {
+            return Err(ApplyError::Unconvertible(why));
+        }
+        self.versions.retain(&mut entries);
+        if !has_record && is_live {
+            let all = compare::objects(self.zero, before, self.schema).without(self.ignored);
+            self.take_over(&mut entries, all, BEFORE_FIRST_APPLY);
+        }
+        Ok(entries)
     }
 
     /// Checks the types in a live object of a custom kind, whose schema may have changed since it was written.
@@ -213,9 +219,9 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         last
     }
 
-    /// Removes what was applied last time and nobody owns now. Returns the containers that this emptied.
+    /// Removes what was applied last time and has no owner now. Returns the containers that this emptied.
     ///
-    /// Leaves early if the configuration still says all that it said last time, which is the usual case.
+    /// Returns early if the configuration still has all fields of the last one, which is the usual case.
     fn prune(&self, object: &mut Value, entries: &[ManagerEntry], last: Option<&ManagerEntry>) -> FieldSet {
         let Some(last) = last else { return FieldSet::new() };
         let own = entries.iter().filter(|entry| self.is_own(entry)).map(|entry| &entry.fields);

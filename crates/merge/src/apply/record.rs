@@ -230,7 +230,7 @@ pub(super) fn remove(object: &mut Value) {
     }
 }
 
-/// Gives an object the record of the stored one, or none.
+/// Replaces an object's managedFields by those of the stored one, or removes them.
 pub(super) fn restore(object: &mut Value, live: Option<&Value>) {
     remove(object);
     if let (Some(record), Some(Value::Object(metadata))) = (live.and_then(raw), object.get_mut("metadata")) {

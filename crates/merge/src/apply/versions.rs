@@ -1,9 +1,10 @@
 //! [`KindVersions`]: the API versions that entries of `managedFields` can name.
 //!
-//! kube-apiserver converts an object to the version of each entry to compare the two. It drops entries of versions that a built-in kind
-//! does not have, such as one that a release removed. Where the conversion fails in another way, which it does for all unknown versions
-//! of custom kinds, the record stays as it is stored. So does an object of a custom kind with a field that the version of an entry does
-//! not have, and it cannot be applied to. The entries themselves are in `record`.
+//! kube-apiserver converts an object to the version of each entry to compare the two. It drops entries of versions that
+//! a built-in kind does not have, such as one that a release removed. Where the conversion fails in another way, which
+//! it does for all unknown versions of custom kinds, the record stays as it is stored. So does an object of a custom
+//! kind with a field that the version of an entry does not have, and it cannot be applied to. The entries themselves
+//! are in `record`.
 
 use std::collections::HashSet;
 use std::fmt::Debug;

@@ -28,7 +28,7 @@ pub enum PatchError {
     #[error("{0}")]
     Failed(String),
     /// The `test` operation of a JSON patch found another value at this path: a 422. Kept apart from other failures, because a
-    /// mutating admission policy whose test fails changes nothing, and is no error.
+    /// mutating admission policy whose test fails changes nothing, and is not an error.
     #[error("testing value {0} failed: test failed")]
     TestFailed(String),
     /// A directive or element the strategy cannot handle: a 500, as in kube-apiserver.

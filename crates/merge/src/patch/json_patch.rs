@@ -81,7 +81,7 @@ impl JsonPatch {
     /// Parses a patch with the default limits.
     ///
     /// # Errors
-    /// [`PatchError::Malformed`] if it is no array of operations, [`PatchError::TooManyOperations`].
+    /// [`PatchError::Malformed`] if it is not an array of operations, [`PatchError::TooManyOperations`].
     pub fn parse(body: &[u8]) -> Result<Self, PatchError> {
         Self::with_limits(body, JsonPatchLimits::default())
     }
@@ -230,7 +230,7 @@ mod tests {
 
     /// Users of webhooks and policies see these texts and know them from kube-apiserver.
     #[test]
-    fn failures_are_in_the_words_of_the_library_of_kube_apiserver() {
+    fn failures_have_the_messages_of_kube_apiservers_library() {
         let object = || json!({"m": {"name": "n"}, "l": [1]});
         for (operation, text) in [
             (r#"{"op":"add","value":1}"#, "add operation failed to decode path: missing value"),

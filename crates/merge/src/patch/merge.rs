@@ -25,7 +25,7 @@ pub fn parse_object_patch(body: &[u8]) -> Result<json::Parsed, PatchError> {
     }
 }
 
-/// Merges a patch into a value: objects key by key, null takes away, everything else replaces.
+/// Merges a patch into a value: objects key by key; null removes a field, any other value replaces it.
 ///
 /// ```
 /// use listwatch_merge::patch::merge_patch;

@@ -97,7 +97,7 @@ pub trait MergeSchema: Copy {
     /// The schema of a field, or of the entries of a map; `None` if there is no such field.
     fn field(self, name: &str) -> Option<Self>;
 
-    /// The schema of the elements of a list; `None` if this is no list.
+    /// The schema of the elements of a list; `None` if this is not a list.
     fn items(self) -> Option<Self>;
 
     /// The `listType` of a list.

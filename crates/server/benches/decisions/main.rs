@@ -1,7 +1,8 @@
 //! The cost of the decisions about a request, with the server and its client in one process.
 //!
-//! `cargo xtask bench rights` and `admission`. Times are CPU times of all threads of this process, the client's included: on a shared
-//! machine, wall-clock time mostly shows the other load. Lines that are compared are measured in turns.
+//! `cargo xtask bench rights` and `admission`. Times are CPU times of all threads of this process, the client's
+//! included: on a shared machine, wall-clock time mostly shows the other load. Lines that are compared are measured in
+//! turns.
 
 #![allow(
     clippy::print_stdout,

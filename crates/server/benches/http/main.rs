@@ -61,7 +61,7 @@ fn measure() {
     }
 }
 
-/// Resident KB per connection that has had its first answer.
+/// Resident KB per connection that has had its first response.
 fn idle(which: &str, path: &str) -> f64 {
     let server = Process::start(which);
     // What the first connections make the allocator take is not theirs.

@@ -77,7 +77,7 @@ impl Matcher {
         }
     }
 
-    /// Returns true if it has no rules: then a binding is about whatever its policy is about.
+    /// Returns true if it has no rules: then a binding matches what its policy matches.
     pub(super) fn has_no_rules(&self) -> bool {
         self.rules.is_empty()
     }

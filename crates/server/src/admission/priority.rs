@@ -28,7 +28,7 @@ const DEFAULT_POLICY: &str = "PreemptLowerPriority";
 #[doc(alias = "priority.Plugin")]
 pub(super) struct PriorityPlugin;
 
-/// The values a class gives to a Pod.
+/// The values that a PriorityClass sets in a Pod.
 #[derive(Debug, PartialEq, Eq)]
 struct Class {
     name: String,

@@ -47,7 +47,7 @@ impl Plugin for RuntimeClass {
 ///
 /// # Errors
 ///
-/// 403 for a class that does not exist; 5xx if the store cannot say how far the cache must come.
+/// 403 for a class that does not exist; 5xx if the store does not return its current revision.
 async fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Option<Value>, Status> {
     let name = pod.at("spec").text("runtimeClassName");
     if name.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! Otherwise the scheduler could place Pods on a node between its registration and the first look of the node
 //! lifecycle controller at its conditions. That controller removes the taint; in a server without it, the taint stays
-//! until somebody removes it.
+//! until it is removed.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

@@ -32,7 +32,7 @@ impl AddedRanges {
         self.all().iter().any(|range| range.has(address))
     }
 
-    /// Addresses to give out, range by range.
+    /// Addresses to allocate, range by range.
     pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.all().into_iter().flat_map(AddedRange::addresses)
     }
@@ -43,7 +43,7 @@ impl AddedRanges {
         std::iter::once(RANGE_CIDR.to_owned()).chain(added).collect()
     }
 
-    /// Ranges that are being deleted or not ready give out no more addresses; those that their Services have stay
+    /// Ranges that are being deleted or not ready allocate no more addresses; those that their Services have stay
     /// valid.
     fn all(&self) -> Vec<AddedRange> {
         let walk = self.collection.walk(&Filter::default(), None);

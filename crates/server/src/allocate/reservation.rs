@@ -1,7 +1,7 @@
 //! [`Reservation`]: values that a write has chosen and not yet committed.
 //!
-//! Two Services that are created at the same moment must not be given one address. The values of writes in progress are kept here,
-//! in the memory of this server; a conflict with another server shows at the commit, by its claim.
+//! Two Services that are created at the same moment must not be given one address. The values of writes in progress are
+//! kept here, in the memory of this server; a conflict with another server shows at the commit, by its claim.
 
 use std::collections::HashSet;
 
@@ -50,7 +50,7 @@ impl Allocator {
     }
 }
 
-/// The addresses and ports reserved for one write. Dropping it gives them back: by then they are claimed by the
+/// The addresses and ports reserved for one write. Dropping it releases them: by then they are claimed by the
 /// committed Service, or free.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
@@ -75,7 +75,7 @@ impl<'a> Reservation<'a> {
         Some(claimed)
     }
 
-    /// Gives back what an earlier attempt of the same write reserved.
+    /// Releases what an earlier attempt of the same write reserved.
     pub(super) fn start_over(&self) {
         let claimed = std::mem::take(&mut *self.claimed.lock());
         claimed.into_iter().for_each(|claimed| self.allocator.give_back(claimed));

@@ -1,8 +1,8 @@
 //! Addresses and node ports of Services.
 //!
-//! The values in use are read from the Services and claims in the cache ([`super::taken`]), and from the writes in progress
-//! ([`super::reservation`]). Values that the cache does not show yet, or that another server allocates at the same time, conflict when
-//! the Service is committed with its claims ([`super::claims`]); then another value is chosen.
+//! The values in use are read from the Services and claims in the cache ([`super::taken`]), and from the writes in
+//! progress ([`super::reservation`]). Values that the cache does not show yet, or that another server allocates at the
+//! same time, conflict when the Service is committed with its claims ([`super::claims`]); then another value is chosen.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -100,15 +100,7 @@ fn assign(
     } else {
         further_ports(reservation, &taken, service.at("spec"), &needs.ports, &own)?
     };
-    // Zero requests any port; one that was chosen is written, one that the client chose is checked.
-    let health = match needs.health {
-        Some(0) => Some(free_port(reservation, &taken, target)?),
-        Some(wanted) if !own.contains(&wanted) => {
-            check_wanted_port(reservation, &taken, target, "spec.healthCheckNodePort", wanted)?;
-            None
-        }
-        _ => None,
-    };
+    let health = health_port(reservation, &taken, target, needs.health, &own)?;
     if let Some(spec) = service.get_mut("spec") {
         prepare::assign_service(spec, address.as_deref(), &ports);
         if let Some(port) = health {
@@ -116,6 +108,24 @@ fn assign(
         }
     }
     Ok(())
+}
+
+/// Returns the health check node port to write. Zero requests any port; a port that the client chose is only checked.
+fn health_port(
+    reservation: &Reservation<'_>,
+    taken: &TakenByServices<'_>,
+    target: &Target<'_>,
+    wanted: Option<i64>,
+    own: &HashSet<i64>,
+) -> Result<Option<i64>, Status> {
+    match wanted {
+        Some(0) => free_port(reservation, taken, target).map(Some),
+        Some(wanted) if !own.contains(&wanted) => {
+            check_wanted_port(reservation, taken, target, "spec.healthCheckNodePort", wanted)?;
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The node ports of a new Service, by their place among its ports.
@@ -135,20 +145,17 @@ fn first_ports(
         }
         let path = format!("spec.ports[{index}].nodePort");
         let number = port.int("port").unwrap_or_default();
+        let check = |wanted| check_wanted_port(reservation, taken, taken.target, &path, wanted);
         let own = match shared.get(&number).copied() {
             Some(shared) if given(port).is_none_or(|given| given == shared) => shared,
             Some(_) => {
-                let wanted = given(port).unwrap_or_default();
-                check_wanted_port(reservation, taken, taken.target, &path, wanted)?;
+                check(given(port).unwrap_or_default())?;
                 continue;
             }
             None => {
                 let mut same = spec.list("ports").iter().filter(|other| other.int("port") == Some(number));
                 match same.find_map(given) {
-                    Some(wanted) => {
-                        check_wanted_port(reservation, taken, taken.target, &path, wanted)?;
-                        wanted
-                    }
+                    Some(wanted) => check(wanted).map(|()| wanted)?,
                     None => free_port(reservation, taken, taken.target)?,
                 }
             }
@@ -258,7 +265,7 @@ fn check_wanted_address(
     target: &Target<'_>,
     wanted: &str,
 ) -> Result<(), Status> {
-    // Validation refuses text that is no address, and addresses of a family without a range.
+    // Validation refuses text that is not an address, and addresses of a family without a range.
     let Ok(address @ IpAddr::V4(_)) = wanted.parse::<IpAddr>() else { return Ok(()) };
     let added = &reservation.allocator.added;
     if !in_range(address) && !added.has(address) {

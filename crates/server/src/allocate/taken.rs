@@ -1,7 +1,7 @@
 //! [`TakenByServices`]: the addresses and ports that stored Services have, read from the watch cache.
 //!
-//! Addresses are looked up by an index, one by one. Node ports have none: the Services that may have some are searched for them when a
-//! port is needed, without parsing, since each may have a megabyte of other things.
+//! Addresses are looked up by an index, one by one. Node ports have none: the Services that may have some are searched
+//! for them when a port is needed, without parsing, since each may have a megabyte of other things.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct TakenByServices<'a> {
 }
 
 impl<'a> TakenByServices<'a> {
-    /// Sees one snapshot for a whole allocation, so that it cannot give out an address twice.
+    /// Uses one snapshot for a whole allocation, so that it cannot allocate an address twice.
     pub(super) fn new(claims: &'a ServiceClaims, target: &'a Target<'a>) -> Self {
         let collection = &*target.resource.collection;
         let snapshot = collection.snapshot();

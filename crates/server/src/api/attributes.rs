@@ -161,7 +161,8 @@ impl<'a> Attributes<'a> {
         self.list_where(resource, namespace, |_| true)
     }
 
-    /// Returns the objects of a resource from the cache for which `wanted` is true. It sees the stored bytes; the others are not parsed.
+    /// Returns the objects of a resource from the cache for which `wanted` is true. It sees the stored bytes; the
+    /// others are not parsed.
     pub(crate) fn list_where(
         &self,
         (group, version, plural): (&str, &str, &str),

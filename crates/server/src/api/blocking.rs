@@ -40,7 +40,7 @@ impl BlockingPool {
         Self { above, room, shares: UserShares::new(|| Arc::new(Semaphore::new(share))) }
     }
 
-    /// Returns true if something of that many bytes belongs here.
+    /// Returns true if work on that many bytes belongs here.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         bytes > self.above
     }
@@ -65,7 +65,7 @@ pub(crate) struct UserPool {
 type BlockingWork<T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send>>;
 
 impl UserPool {
-    /// Returns true if something of that many bytes belongs here.
+    /// Returns true if work on that many bytes belongs here.
     pub(crate) fn takes(&self, bytes: usize) -> bool {
         bytes > self.above
     }

@@ -1,7 +1,7 @@
 //! The health of the components of a control plane, as ComponentStatus shows it: [`Api::component`].
 //!
 //! As in kube-apiserver, the controller manager and the scheduler are asked at their default ports on this machine, with
-//! any certificate, and only when somebody reads their status. The words of failures are those of Go's client. The
+//! any certificate, and only when their status is read. The texts of failures are those of Go's client. The
 //! store has etcd's name, whichever engine it is. Reading it as an object is `verbs/component_status.rs`.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) const COMPONENTS: [&str; 3] = [CONTROLLER_MANAGER, STORE, SCHEDULER];
 /// The names of ComponentStatuses, which clients ask for by name.
 const CONTROLLER_MANAGER: &str = "controller-manager";
 const SCHEDULER: &str = "scheduler";
-/// The store has the name that the first member of etcd has in kube-apiserver, whatever engine it is.
+/// The store has the name that the first member of etcd has in kube-apiserver, with any engine.
 const STORE: &str = "etcd-0";
 /// Asked without credentials: components answer it to everyone.
 const PATH: &str = "/healthz";
@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ComponentHealth {
     pub(crate) healthy: bool,
-    /// The answer of the component, or why there is none.
+    /// The response of the component, or why there is none.
     pub(crate) message: String,
     /// The error of the store.
     pub(crate) error: String,

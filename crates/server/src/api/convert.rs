@@ -88,7 +88,7 @@ async fn call_for_one(
     Ok(())
 }
 
-/// The user by whose share of the blocking threads large answers are read. Conversions are shared by requests of several users.
+/// The user by whose share of the blocking threads large responses are read. Conversions are shared by requests of several users.
 const CONVERSIONS: &str = "system:apiserver";
 
 /// The rule for reusing conversions that were made for other requests.

@@ -40,8 +40,8 @@ struct KeptDocument {
 }
 
 impl OpenApiDocuments {
-    /// Returns the document of that name about these resources and the extensions with this hash. It is written on a blocking thread unless
-    /// it is cached; `None` if there is no such document.
+    /// Returns the document of that name about these resources and the extensions with this hash. It is written on a
+    /// blocking thread unless it is cached; `None` if there is no such document.
     pub(crate) async fn get(
         &self,
         name: &str,

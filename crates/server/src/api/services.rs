@@ -17,7 +17,7 @@ use crate::cache::Filter;
 use crate::outbound::{Endpoint, has_more_values};
 
 impl Api {
-    /// Posts a body to a webhook; returns the body of the answer.
+    /// Posts a body to a webhook; returns the body of the response.
     ///
     /// # Errors
     /// Why that was not possible.

@@ -2,7 +2,7 @@
 //!
 //! The size of an object says how long most writes take, but rules, patterns and policies of others can make the smallest
 //! one take a second. So writes on workers are timed, and after a slow one those of its collection are done beside the
-//! workers, whoever sends them.
+//! workers, for all senders.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -32,7 +32,7 @@ impl SlowWrites {
         !slow.is_empty() && slow.get(collection).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Runs a write, and remembers its collection if a turn of it is slow.
+    /// Runs a write, and records its collection if one poll of it is slow.
     pub(crate) async fn timed<T>(&self, collection: &str, write: impl Future<Output = T>) -> T {
         let mut write = pin!(write);
         poll_fn(|cx| {

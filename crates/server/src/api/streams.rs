@@ -70,7 +70,7 @@ impl Drop for StreamTicket {
 }
 
 impl StreamInbox {
-    /// Leaves a message.
+    /// Queues a message.
     pub(crate) fn put(&self, message: ClientMessage) -> Result<(), InboxFull> {
         let mut waiting = self.waiting.lock();
         if waiting.len() >= self.room {

@@ -55,7 +55,7 @@ pub(crate) struct RecentTemplates {
     hasher: foldhash::fast::RandomState,
 }
 
-/// Both queues are bounded: the oldest leaves when a new one comes.
+/// Both queues are bounded: a new entry evicts the oldest.
 #[derive(Debug, Default)]
 struct Templates {
     /// The hashes of bodies, the newest last.

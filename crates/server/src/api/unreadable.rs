@@ -1,5 +1,5 @@
-//! The errors of reads whose objects a conversion webhook does not convert. For kube-apiserver such objects are corrupt: it converts
-//! them when it reads them from its store.
+//! The errors of reads whose objects a conversion webhook does not convert. For kube-apiserver such objects are
+//! corrupt: it converts them when it reads them from its store.
 
 use std::sync::Arc;
 

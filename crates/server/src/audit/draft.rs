@@ -110,7 +110,7 @@ impl AuditDraft {
 
     /// Records the user and lets the policy decide the level. Writes the stage `RequestReceived`.
     pub(crate) fn authenticated(&self, user: &Arc<User>, wanted: &AuthorizerAttributes<'_>) {
-        let verdict = self.log.policy().judge(user, wanted);
+        let verdict = self.log.policy().decide(user, wanted);
         let known = KnownRequest {
             verdict,
             user: Arc::clone(user),

@@ -31,7 +31,7 @@ pub(super) struct AuditEvent {
     pub(super) impersonated: Option<Arc<User>>,
     pub(super) peer: Option<IpAddr>,
     pub(super) user_agent: String,
-    /// Made once per request and copied into each of its events; `None` for paths that are no resources.
+    /// Made once per request and copied into each of its events; `None` for paths that are not resources.
     pub(super) object: Option<Value>,
     /// `None` in the stage `RequestReceived`.
     pub(super) code: Option<StatusCode>,

@@ -20,7 +20,7 @@ pub(crate) enum AuditLevel {
     Metadata,
     /// The body of the request as well.
     Request,
-    /// The body of the answer as well.
+    /// The body of the response as well.
     RequestResponse,
 }
 
@@ -93,7 +93,7 @@ impl AuditPolicy {
     /// Returns the level and the omitted stages of a request: those of the first rule that matches.
     ///
     /// Proportional to the rules before the one that matches.
-    pub(super) fn judge(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> AuditDecision {
+    pub(super) fn decide(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> AuditDecision {
         let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, wanted)) else {
             return AuditDecision::default();
         };
@@ -194,7 +194,7 @@ rules:
     fn level(user: &str, groups: &[&str], wanted: AuthorizerAttributes<'_>) -> AuditLevel {
         let groups = groups.iter().map(|&group| group.to_owned()).collect();
         let user = User { name: user.to_owned(), groups, ..User::default() };
-        AuditPolicy::parse(POLICY).unwrap().judge(&user, &wanted).level
+        AuditPolicy::parse(POLICY).unwrap().decide(&user, &wanted).level
     }
 
     #[test]

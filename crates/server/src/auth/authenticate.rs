@@ -4,7 +4,7 @@
 //! `system:anonymous` if nothing was presented. Credentials that are present and wrong never fall back to anonymous:
 //! that would turn an expired token into a request that partly works.
 //!
-//! Authentication itself never waits. What must be fetched (keys of an issuer, the answer of a webhook) is fetched
+//! Authentication itself never waits. What must be fetched (keys of an issuer, the response of a webhook) is fetched
 //! before, by [`Authenticator::prepare`], and then found in a cache. Permissions are not decided here; the next step
 //! is impersonation (`impersonate`) and then [`crate::auth::Authorizer`].
 
@@ -184,7 +184,7 @@ impl Authenticator {
 
     /// Returns true if a token that was accepted is still valid; used for watches ([`crate::auth::Recheck`]). It
     /// never waits: if a webhook would have to be asked, that happens in the background and the token counts as valid
-    /// until the answer is there.
+    /// until the response is there.
     pub(crate) fn still_holds(&self, token: &str) -> bool {
         let audiences = [ISSUER];
         let Some(webhook) = &self.webhook else { return self.user_of(token).is_some() };
@@ -228,7 +228,7 @@ impl Authenticator {
     /// Returns the user of a token, and those of the `audiences` that it is meant for. Static tokens are meant for this server.
     ///
     /// # Errors
-    /// The reason the token is rejected, in kube-apiserver's words.
+    /// The reason the token is rejected, with kube-apiserver's text.
     pub(crate) fn user_for(
         &self,
         token: &str,

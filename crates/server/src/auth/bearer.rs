@@ -1,7 +1,7 @@
 //! Bearer tokens in the head of a request: the `Authorization` header, or a WebSocket subprotocol for browsers.
 //!
 //! Absent and malformed credentials are different results. Absent ones may become `system:anonymous`; malformed ones
-//! are a 401, because a client that meant to authenticate must not silently act as somebody else. The rules of both
+//! are a 401, because a client that meant to authenticate must not silently act as another user. The rules of both
 //! forms are kube-apiserver's, including that a token subprotocol needs a second one to answer with
 //! ([`crate::http::websocket`] does the handshake). [`super::Authenticator`] is the caller.
 
@@ -29,7 +29,7 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     }
 }
 
-/// The token of an `Authorization: Bearer` header. Without a token, or with another scheme, it says nothing.
+/// The token of an `Authorization: Bearer` header; `None` without a token, or with another scheme.
 fn authorization(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let mut words = header.as_bytes().trim_ascii().split(|byte| *byte == b' ');
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// A token that is no text used to count as no token, and the request was served as anonymous.
+    /// A token that is not a text used to count as no token, and the request was served as anonymous.
     #[test]
     fn a_token_that_is_no_text_is_malformed_not_absent() {
         assert_eq!(read(AUTHORIZATION, b"Bearer \xff\xfe"), Err(Malformed));

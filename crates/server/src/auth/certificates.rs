@@ -3,7 +3,7 @@
 //!
 //! In kube-apiserver these are the admission plugins CertificateApproval, CertificateSigning and
 //! CertificateSubjectRestriction plus the strategy that fills in the requester. They exist because the right to
-//! update a request says nothing about the signer it is for. `system:masters` bypasses authorization, so a client
+//! update a request that does not concern the signer it is for. `system:masters` bypasses authorization, so a client
 //! certificate with that group is refused at creation.
 //!
 //! Pure checks: `admission/certificates.rs` calls them in the write pipeline. Authentication by certificate is
@@ -163,7 +163,7 @@ fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bo
 }
 
 /// Returns true if a field changed. Empty and absent are the same.
-/// Clients that read and write back leave out what is empty, which is no change.
+/// Clients that read and write back leave out what is empty, which is not a change.
 fn differs(before: &Value, after: &Value, key: &str) -> bool {
     let (before, after) = (before.at(key), after.at(key));
     let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
@@ -186,7 +186,7 @@ fn organizations(request: &str) -> Result<Vec<String>, String> {
 /// The names that a certificate made from this request would be for.
 ///
 /// # Errors
-/// Why it is no request for a certificate.
+/// Why it is not a request for a certificate.
 pub(crate) fn common_names(request: &str) -> Result<Vec<String>, String> {
     subject_parts(request, &|subject| texts(subject.iter_common_name()))
 }
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Whoever could write the status of PodCertificateRequests could issue certificates in the name of any signer.
+    /// A user who could write the status of PodCertificateRequests could issue certificates in the name of any signer.
     #[test]
     fn certificates_of_pods_are_issued_by_their_signer() {
         let user = User { name: "u".to_owned(), ..User::default() };

@@ -60,7 +60,7 @@ impl CacheAuthorizers {
     }
 }
 
-/// Paths that are allowed to every user, whatever the modes say: health probes must work without credentials.
+/// Paths that are allowed to every user in all modes: health probes must work without credentials.
 const OPEN: &[&str] = &["/healthz", "/readyz", "/livez"];
 
 /// A union of authorizers.

@@ -14,7 +14,7 @@ use crate::auth::review::AUTHORIZATION;
 /// Checks a review of access.
 ///
 /// # Errors
-/// 422 with all that is wrong.
+/// 422 with all errors.
 pub(super) fn check(plural: &str, namespace: Option<&str>, review: &Value) -> Result<(), Status> {
     let (spec, metadata) = (review.at("spec"), review.at("metadata"));
     let mut errors = match plural {

@@ -31,7 +31,7 @@ impl std::fmt::Debug for Token {
 /// ```
 ///
 /// # Errors
-/// The number of the line and what is wrong with it. No message contains a token.
+/// The number of the line and its error. No message contains a token.
 pub fn parse_token_file(text: &str) -> Result<Vec<Token>, String> {
     let lines = text.lines().enumerate().map(|(i, l)| (i + 1, l.trim()));
     lines

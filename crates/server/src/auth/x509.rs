@@ -57,7 +57,7 @@ impl ClientCertificates {
     ///
     /// # Errors
     ///
-    /// A CA that is no certificate. No CA at all is an error of the verifier, too.
+    /// A CA that is not a certificate. No CA at all is an error of the verifier, too.
     pub(crate) fn new(authorities: &[&str]) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         for pem in authorities {
@@ -94,9 +94,9 @@ impl ClientCertificates {
 
 /// Reads user, groups and uid from the subject; `None` if there is no common name or the text is not readable.
 ///
-/// Of several common names the last counts, as in Go: the approvers and signers of certificate requests read that one, and a
-/// request could otherwise show them the name of a node and be a certificate of somebody else. A name or group that is not text
-/// rejects the certificate, because a user with fewer groups than its certificate says might be refused or admitted
+/// The last of several common names counts, as in Go: the approvers and signers of certificate requests read that one, and a
+/// request could otherwise show them the name of a node and be a certificate of another user. A name or group that is not text
+/// rejects the certificate, because a user with fewer groups than in its certificate might be refused or admitted
 /// wrongly. The digest becomes the credential ID in `extra`.
 fn user(certificate: &CertificateDer<'_>) -> Option<CertificateUser> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;

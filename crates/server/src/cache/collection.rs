@@ -37,7 +37,7 @@ pub struct Collection {
     snapshot: ArcSwap<CollectionSnapshot>,
     /// Held for moments: by the feeder while it appends, by a watcher while it enters or leaves.
     log: Mutex<Log>,
-    /// True once a stored value was left out of the state because it is no object.
+    /// True once a stored value was left out of the state because it is not an object.
     has_omitted: AtomicBool,
     /// Followers, called in the order they were added. Held while they run, so that one that is added sees every
     /// change exactly once.
@@ -80,7 +80,7 @@ pub struct CollectionLogState {
 }
 
 impl Collection {
-    /// An empty collection; [`Collection::load`] gives it a state.
+    /// An empty collection; [`Collection::load`] sets its state.
     pub(crate) fn new(name: &str, fields: Vec<IndexedField>) -> Self {
         let snapshot = CollectionSnapshot::new(fields.len());
         Self {
@@ -148,7 +148,7 @@ impl Collection {
         scope(&self.prefix, filter)
     }
 
-    /// Returns true if a key may exist in the store that is not in the state, because its value is no object.
+    /// Returns true if a key may exist in the store that is not in the state, because its value is not an object.
     pub(crate) fn has_omitted(&self) -> bool {
         self.has_omitted.load(Ordering::Relaxed)
     }
@@ -175,7 +175,7 @@ impl Collection {
         Some(Arc::new(if self.fields.is_empty() { object } else { object.with_indexed(&self.fields) }))
     }
 
-    /// Reads a stored value. One that is no object is logged and left out: the rest of the collection must stay
+    /// Reads a stored value. One that is not an object is logged and left out: the rest of the collection must stay
     /// usable.
     fn read(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<CachedObject> {
         let object = CachedObject::new(Arc::clone(key), self.prefix.len(), value, revision);
@@ -308,7 +308,7 @@ impl Collection {
 }
 
 impl Log {
-    /// Gives a new view the events that are still in the log, so that a watcher that begins in the past need not read
+    /// Adds the events that are still in the log to a new view, so that a watcher that begins in the past need not read
     /// the engine.
     fn extend_back(&self, view: &View, position: Revision) {
         if position < self.floor || position >= view.floor() {

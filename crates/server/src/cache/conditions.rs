@@ -26,7 +26,7 @@ pub(super) struct LabelConditions {
     pub(super) text: Box<str>,
 }
 
-/// All requirements on one label. A long selector has thousands of them, most of which say only that the label is there or is not.
+/// All requirements on one label. A long selector has thousands of labels, most with a requirement of presence or absence only.
 #[derive(Debug)]
 struct LabelCondition {
     key: Box<str>,
@@ -172,7 +172,7 @@ impl LabelCondition {
             !matches!(requirement.operator(), Operator::DoesNotExist | Operator::NotEquals | Operator::NotIn);
     }
 
-    /// For a label that is there. An absent one is judged by `required`.
+    /// For a label that is present. For an absent one `required` decides.
     fn allows(&self, value: &str) -> bool {
         !self.forbidden && self.value.as_ref().is_none_or(|condition| condition.allows(value))
     }
@@ -182,7 +182,7 @@ impl LabelValueCondition {
     /// Several requirements on one key narrow each other: lists are intersected, bounds take the stricter one.
     fn add(&mut self, requirement: &Requirement) {
         let values = || requirement.values().iter().map(|value| Box::from(value.as_str()));
-        // A value that is no number sets no bound here; the requirement itself matches no object.
+        // A value that is not a number sets no bound here; the requirement itself matches no object.
         let bound = || requirement.values().first().and_then(|value| value.parse::<i64>().ok());
         match requirement.operator() {
             Operator::Exists | Operator::DoesNotExist => {}
@@ -198,7 +198,7 @@ impl LabelValueCondition {
         }
     }
 
-    /// Numbers are parsed only if there is a bound. A value that is no number meets none.
+    /// Numbers are parsed only if there is a bound. A value that is not a number meets none.
     fn allows(&self, value: &str) -> bool {
         let number = || value.parse::<i64>().ok();
         self.values.allows(value)
@@ -208,7 +208,7 @@ impl LabelValueCondition {
 }
 
 impl ValueCondition {
-    /// Leaves only these, which are sorted.
+    /// Keeps only these, which are sorted.
     fn narrow(&mut self, values: Vec<Box<str>>) {
         match &mut self.one_of {
             Some(before) => before.retain(|value| values.binary_search(value).is_ok()),

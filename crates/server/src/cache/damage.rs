@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use listwatch_wire::Status;
 use parking_lot::RwLock;
 
-/// The keys whose stored values cannot be read. A key leaves it when it is written or deleted.
+/// The keys whose stored values cannot be read. A key is removed when it is written or deleted.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     /// The number of keys. Nearly always zero, so that readers rarely take the lock.
@@ -70,7 +70,7 @@ impl Damage {
     }
 }
 
-/// The answer about an object whose stored value cannot be read.
+/// The response about an object whose stored value cannot be read.
 pub(crate) fn unreadable(key: &str) -> Status {
     Status::internal(format!("the stored value of {key} is damaged: restore it from a backup, or delete it"))
 }

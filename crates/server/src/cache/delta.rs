@@ -2,7 +2,7 @@
 //!
 //! A watcher that has received everything up to an event holds the version before it, so one delta serves all of
 //! them. It is made from the canonical stored bytes of both versions when the first watcher asks, and kept with the
-//! event. Each version hands its outline on to the next, so that only the first comparison of an object reads all of it.
+//! event. Each version passes its outline on to the next, so that only the first comparison of an object reads all its bytes.
 //! A patch that is not much smaller than the object is not sent. The format is `listwatch_wire::delta` and
 //! `docs/delta-watch.md`.
 

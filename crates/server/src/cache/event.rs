@@ -34,7 +34,7 @@ pub struct CacheEvent {
     pub seen: Instant,
     /// With the whole object as JSON, each made for the first watcher that needs it.
     frames: EventFrames,
-    /// Other forms. Few watchers want them, and every event is kept for a while, so that they take up no more than
+    /// Other encodings. Few watchers use them, and every event is kept for a while, so that they take up no more than
     /// a pointer until one does.
     others: OnceLock<Box<OtherForms>>,
     /// The bytes of other forms that the log has counted, or [`LEFT`].

@@ -1,8 +1,8 @@
 //! The feeder: the one task that writes to the cache.
 //!
 //! It reads the engine's log in revision order and publishes each batch in three steps: the new states of all
-//! collections, then the position that stands for them, then the wake-ups of watchers. A read that waits for a
-//! revision therefore finds the state of it.
+//! collections, then the position that covers them, then the wake-ups of watchers. A read that waits for a
+//! revision therefore finds that state.
 //!
 //! If the engine has compacted what the feeder had not read yet, the state is loaded again, and watchers from before
 //! the gap end with 410.

@@ -192,7 +192,7 @@ impl Cache {
     /// no later one.
     #[must_use]
     pub fn read(&self, collection: &Collection) -> (Arc<CollectionSnapshot>, Revision) {
-        // In this order: whatever the position covers is in the snapshot, because it is published first. The snapshot
+        // In this order: the snapshot has all that the position covers, because it is published first. The snapshot
         // may already have more, and then its revision is that of its own newest change.
         let position = self.position.get();
         let snapshot = collection.snapshot();

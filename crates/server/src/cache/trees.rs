@@ -57,7 +57,7 @@ pub(crate) struct WrittenTree {
     pub(crate) bytes: Bytes,
     /// The places of the containers of the tree in the bytes; empty if the bytes were parsed.
     pub(crate) spans: Arc<Spans>,
-    /// The protobuf form, for the answer and the event of a write: whoever needs it first makes it for both.
+    /// The protobuf encoding, for the response and the event of a write: made on first use and shared.
     protobuf: Arc<OnceLock<(Revision, Bytes)>>,
 }
 
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(recent.peek(&object(7, &Bytes::copy_from_slice(&last))), None, "equal bytes elsewhere");
     }
 
-    /// The answer to a write and its event were encoded one after the other, from the same tree.
+    /// The response to a write and its event were encoded one after the other, from the same tree.
     #[test]
     fn the_protobuf_form_is_made_once_for_each_revision() {
         let (recent, key) = (RecentTrees::new(10_000), Arc::from("/registry/configmaps/n/a"));

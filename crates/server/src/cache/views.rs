@@ -12,7 +12,7 @@ use crate::cache::snapshot::IndexedField;
 use crate::cache::subject::{EventSubjects, MatchSubject};
 use crate::cache::view::View;
 
-/// The narrowest condition of a filter, which a view is looked up by. Each view has one, so that a change comes to it once.
+/// The narrowest condition of a filter, by which views are indexed. Each view has one, so that it gets a change once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ViewKey {
     /// Views that may see any change.

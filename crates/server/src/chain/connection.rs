@@ -26,7 +26,8 @@ pub(super) struct Peer {
     pub(super) address: SocketAddr,
     /// The result of verifying its certificate, if it presented one.
     pub(super) certificate: Option<CertificateUser>,
-    /// The user of its last request, as [`crate::fairness::Flow::user`]: processor time of the connection is counted for that one.
+    /// The user of its last request, as [`crate::fairness::Flow::user`]: processor time of the connection is counted
+    /// for that one.
     pub(super) user: AtomicU64,
     /// True if that user has a share of the processors. The time of others is not measured: it would cost them two system calls
     /// for each event of a watch.

@@ -1,10 +1,10 @@
 //! Metric labels of a request: verb, group, version, resource, subresource and scope, as `apiserver_request_total`
 //! has them.
 //!
-//! Dashboards and alerts for kube-apiserver select by these values, so the wording is part of the interface: `LIST`
-//! and `WATCH` instead of `GET`, `APPLY` for server-side apply, `CONNECT` for logs, exec and proxies. Cardinality is bounded here for paths and in
-//! [`super::service`] for resources: names that are not served are replaced, or any client could create series. The
-//! counters are in [`crate::observe`].
+//! Dashboards and alerts for kube-apiserver select by these values, so the wording is part of the interface: `LIST` and
+//! `WATCH` instead of `GET`, `APPLY` for server-side apply, `CONNECT` for logs, exec and proxies. Cardinality is
+//! bounded here for paths and in [`super::service`] for resources: names that are not served are replaced, or any
+//! client could create series. The counters are in [`crate::observe`].
 
 use http::Method;
 use http::header::CONTENT_TYPE;
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_in_the_words_of_the_reference() {
+    fn requests_are_counted_with_the_labels_of_kube_apiserver() {
         for (method, target, expected) in [
             (
                 Method::GET,

@@ -14,7 +14,7 @@ use listwatch_wire::Status;
 /// Runs a handler. `Err` is the text of its panic.
 ///
 /// Unwinding is safe because state that handlers share is locked for single steps or replaced as a whole: a panic
-/// leaves nothing half done.
+/// leaves nothing half-finished.
 ///
 /// Costs nothing unless the handler panics.
 pub(crate) async fn catch_panic<T>(
@@ -29,7 +29,7 @@ pub(crate) fn text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
-/// The answer to a request whose handler panicked, in kube-apiserver's words.
+/// The response to a request whose handler panicked, with kube-apiserver's text.
 pub(crate) fn answer() -> Status {
     Status::failure(
         500,

@@ -65,7 +65,7 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
     }
 }
 
-/// Calls the endpoint of a path, whatever the method; `None` for unknown paths.
+/// Calls the endpoint of a path, for any method; `None` for unknown paths.
 async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let api = &service.api;
     Ok(match path {
@@ -83,7 +83,7 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
     })
 }
 
-/// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
+/// Paths that answer any method. In kube-apiserver these have plain handlers, all others have one handler per method.
 fn takes_any_method(service: &Service, path: &str) -> bool {
     let discovery = match parts(path).as_slice() {
         [] | ["index.html"] | ["apis"] | ["apis", _] => true,
@@ -174,7 +174,7 @@ fn check_path(resource: &Resource, info: &ResourceInfo, method: &Method) -> Opti
 
 /// Built-in kinds have a fixed set of paths, each with its methods.
 ///
-/// The table of kinds says which verbs exist; nothing is registered per path.
+/// The table of kinds has the verbs; nothing is registered per path.
 fn check_builtin(
     resource: &Resource,
     info: &ResourceInfo,

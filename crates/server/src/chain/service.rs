@@ -2,7 +2,7 @@
 //!
 //! In order: read ([`crate::request::info`]), authenticate, impersonate, classify for API priority and fairness,
 //! authorize, take seats, route ([`super::route`]), count, report, audit. The order is kube-apiserver's and visible:
-//! an unauthenticated request gets 401 whatever it asks for, and seats are taken after authorization, so that
+//! an unauthenticated request gets 401 for any path, and seats are taken after authorization, so that
 //! forbidden requests cost none. Requests with a body take their seats after it was read.
 //!
 //! It is one function instead of nested filters, because later steps need the results of earlier ones
@@ -369,7 +369,7 @@ fn is_served(request: &RequestInfo, resource: &Resource) -> bool {
     info.subresource.as_deref().is_none_or(|name| resource.subresource(name).is_some())
 }
 
-/// Adds the headers that say how the request was classified and, if it was refused, that its answer is not to be guessed at.
+/// Adds the headers with the classification of the request and, if it was refused, the one against guessing of content types.
 fn with_headers(mut response: Response, known: RequestFacts) -> Response {
     if known.refused {
         respond::do_not_sniff(&mut response);
@@ -397,7 +397,7 @@ fn with_deprecation(request: &RequestInfo, mut response: Response) -> Response {
     response
 }
 
-/// Returns true if a request found no route of a built-in kind: routes warn of deprecation, whatever they answer. Media types of
+/// Returns true if a request found no route of a built-in kind: routes warn of deprecation with every response. Media types of
 /// patches are those of the route, other bodies are read behind it.
 fn is_routeless(request: &Request, code: StatusCode) -> bool {
     match code {

@@ -22,7 +22,7 @@ use crate::auth::UserShares;
 use crate::fairness::UserTurns;
 use crate::http::body::{Body, BodyPieces, Response};
 
-/// Shorter answers are not counted: the stream that carries one takes as much.
+/// Shorter responses are not counted: the stream that carries one takes as much.
 const COUNTED_ABOVE: usize = 4 << 10;
 
 /// The bytes that a user may leave unread whatever the others do: an object and the beginning of a list.
@@ -34,7 +34,7 @@ const SOME_UNREAD: usize = 2 << 20;
 pub(crate) struct UnreadAnswers {
     /// The bytes that one user may leave unread.
     share: usize,
-    /// The bytes that an answer in pieces holds at a time.
+    /// The bytes that a response in pieces holds at a time.
     piece: usize,
     all: Arc<UnreadOfAll>,
     shares: UserShares<Arc<UnreadShare>>,
@@ -75,7 +75,7 @@ impl Drop for UnreadBytes {
     }
 }
 
-/// An answer and its count.
+/// A response and its count.
 struct CountedBytes {
     bytes: Bytes,
     _unread: UnreadBytes,
@@ -123,7 +123,7 @@ impl UnreadAnswers {
             }
         }
         // There may be room for another one. Waking all of them each time would cost as many wake-ups as there are waiting
-        // requests for every answer that is read.
+        // requests for every response that is read.
         share.read.notify_one();
     }
 
@@ -165,7 +165,7 @@ impl UnreadAnswers {
     }
 }
 
-/// Most answers are short and need no look at the share of their user.
+/// Most responses are short and need no look at the share of their user.
 fn is_counted(body: &Body) -> bool {
     match body {
         Body::Full(bytes) => bytes.len() > COUNTED_ABOVE,

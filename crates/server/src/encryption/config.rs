@@ -146,7 +146,7 @@ fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<ValueTr
 ///
 /// # Errors
 ///
-/// The name of the key and what is wrong with it, never the secret.
+/// The name of the key and its error, never the secret.
 fn key(text: &KeyText) -> Result<EncryptionKey, String> {
     let name = &text.name;
     let secret =
@@ -167,7 +167,7 @@ mod tests {
     const KEYS: &str = "  providers:\n  - aesgcm:\n      keys:\n      - name: k1\n        secret: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n  - identity: {}\n";
 
     #[test]
-    fn resources_are_named_as_in_the_reference() {
+    fn resources_are_named_as_in_kube_apiserver() {
         let config =
             config(&format!("- resources: [secrets, '*.apps', things.example.com]\n{KEYS}")).unwrap();
         let encrypted = |key: &str| config.transform(key).is_some();

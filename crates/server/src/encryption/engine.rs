@@ -69,7 +69,7 @@ impl EncryptionConfig {
         Ok(write)
     }
 
-    /// The previous value is decrypted, too: watches with selectors need it to tell an event that leaves their
+    /// The previous value is decrypted, too: watches with selectors need it to recognize an event that leaves their
     /// selection.
     ///
     /// # Errors

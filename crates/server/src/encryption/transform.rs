@@ -136,7 +136,7 @@ mod tests {
         assert_ne!(transform.store("/a", "secret".into()).unwrap(), stored, "each time another nonce");
     }
 
-    /// The new key goes first, everything is written again, the old key goes.
+    /// The new key is put first, everything is written again, the old key is removed.
     #[test]
     fn keys_are_rotated_one_after_the_other() {
         let old = ValueTransform::new(vec![key("k1", 1)], false).store("/a", "v".into()).unwrap();

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use listwatch_wire::Status;
 use listwatch_wire::gvk::version_order;
-use listwatch_wire::json::json;
+use listwatch_wire::json::{Value, json};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -45,19 +45,8 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     }
     Ok(Some(match parts.as_slice() {
         [] | ["index.html"] => json_of(&json!({"paths": paths(api, known)})),
-        ["api"] => document(
-            request,
-            Serving::Routed,
-            &json!({
-                "kind": "APIVersions", "versions": ["v1"],
-                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
-            }),
-        )?,
-        ["apis"] => document(
-            request,
-            Serving::Typed,
-            &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)}),
-        )?,
+        ["api"] => document(request, Serving::Routed, &core_versions())?,
+        ["apis"] => document(request, Serving::Typed, &group_list(known))?,
         ["apis", name] if known.has_group(name) => {
             let Some(group) = groups(known).into_iter().find(|group| *group.name == **name) else {
                 return Ok(None);
@@ -78,7 +67,19 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     }))
 }
 
-/// Returns true for the path that aggregates the core group, false for that of all others, `None` where there is no aggregated form.
+fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+    })
+}
+
+fn group_list(known: Known<'_>) -> Value {
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)})
+}
+
+/// Returns true for the path that aggregates the core group, false for that of all others, `None` where there is no
+/// aggregated form.
 fn aggregates(request: &Request, parts: &[&str]) -> Option<bool> {
     match parts {
         ["api"] => Some(true),
@@ -276,7 +277,7 @@ fn groups(known: Known<'_>) -> Vec<ApiGroup> {
         .collect()
 }
 
-/// Linear in all served resources. Clients cache the answer.
+/// Linear in all served resources. Clients cache the response.
 fn resource_list(served: &Served, group: &str, version: &str) -> ApiResourceList {
     let of_version = served.resources().iter().filter(|r| &*r.group == group && &*r.version == version);
     ApiResourceList {
@@ -332,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_versions_hash_as_in_the_reference() {
+    fn storage_versions_hash_as_in_kube_apiserver() {
         let hash = |group: &str, kind| storage_version_hash(&(group.into(), "v1".into()), kind);
         assert_eq!(hash("", "Pod"), "xPOwRZ+Yhw8=");
         assert_eq!(hash("", "ConfigMap"), "qFsyl6wFWjQ=");

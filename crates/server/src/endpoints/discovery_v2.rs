@@ -3,7 +3,7 @@
 //! kubectl asks for it first and saves a request per group version. The ETag is a hash of the document, so that a
 //! client that has it gets a 304. The media type names a kind that ordinary negotiation does not offer, hence
 //! [`wanted`]. Resources of extension API servers come from their last discovery document; one that does not answer
-//! is listed as `Stale` without resources, so that clients keep what they knew. The older form is
+//! is listed as `Stale` without resources, so that clients keep their previous lists. The older form is
 //! [`super::discovery`].
 
 use std::collections::HashMap;
@@ -148,8 +148,8 @@ pub(crate) fn answer(
     with_etag(request, json, encoding)
 }
 
-/// The resources and extension API servers of each group version. Definitions may have thousands of versions, so that a search for
-/// each of them would take seconds.
+/// The resources and extension API servers of each group version. Definitions may have thousands of versions, so that a
+/// search for each of them would take seconds.
 struct VersionIndex<'a> {
     served: HashMap<(&'a str, &'a str), Vec<&'a Resource>>,
     remotes: HashMap<(&'a str, &'a str), &'a ExtensionServer>,
@@ -184,7 +184,7 @@ impl<'a> VersionIndex<'a> {
     }
 }
 
-/// The resources that an extension API server says it serves. One that does not answer serves nothing that is known.
+/// The resources that an extension API server lists. One that does not answer has none.
 fn extension_version(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery {
     let Some(documents) = remote.documents() else {
         return ApiVersionDiscovery { version, freshness: "Stale", resources: Vec::new() };

@@ -56,7 +56,7 @@ const START_HOOKS: [&str; 30] = [
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// One thing that can be wrong.
+/// One named health check.
 struct HealthCheck {
     name: &'static str,
     /// The reason for its failure, for the log; `None` if it passes.

@@ -89,7 +89,7 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// A sample with one value; the field says its type.
+    /// A sample with one value, in the field of its type.
     fn scalar(&mut self, labels: &str, value: f64) {
         let mut inner = ProtobufMessage::default();
         inner.double(1, value);
@@ -254,7 +254,7 @@ fn spans(buckets: &[(i32, u64)]) -> (Vec<(i32, u64)>, Vec<i64>) {
     (spans, counts)
 }
 
-/// Seven bits per byte, the lowest first; the highest bit of a byte says that another one follows.
+/// Seven bits per byte, the lowest first; the highest bit of a byte is set if another one follows.
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -1,4 +1,5 @@
-//! Endpoints outside of resources: discovery, features, OpenAPI, health, metrics, OpenID, status and flags, debug pages and the web console.
+//! Endpoints outside of resources: discovery, features, OpenAPI, health, metrics, OpenID, status and flags, debug pages
+//! and the web console.
 //!
 //! `chain/route.rs` chooses one by its path, after authentication and authorization as a non-resource URL; the
 //! console is served before both, since its files are public. Each returns a whole document, made on request from the

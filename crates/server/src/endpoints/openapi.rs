@@ -136,7 +136,7 @@ fn hash_of_all(api: &Api, served: &Served, extensions: &[(String, Bytes)]) -> St
     hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// The answer to a client that has this content already.
+/// The response to a client that has this content already.
 fn unchanged(request: &Request, hash: &str) -> Option<Response> {
     let known = request.header(IF_NONE_MATCH)?;
     let same = |tag: &str| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"') == hash;
@@ -245,11 +245,7 @@ async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<R
     let query = &request.query;
     let asked = query.first("hash").filter(|asked| !asked.is_empty());
     if asked.is_some_and(|asked| *asked != *hash) {
-        let url = format!("/openapi/v3/{path}?hash={hash}");
-        let mut response = respond::empty(StatusCode::MOVED_PERMANENTLY);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-        response.headers_mut().insert(LOCATION, HeaderValue::from_str(&url).ok()?);
-        return Some(response);
+        return redirect(path, &hash);
     }
     let Some(ty) = accepted(request, &[JSON, PROTOBUF_V3, PROTOBUF_V3_OLD]) else {
         let mut response = respond::empty(StatusCode::NOT_ACCEPTABLE);
@@ -268,12 +264,26 @@ async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<R
         }
     };
     if asked.is_some() {
-        // The address names the content, so it can be kept for ever.
-        let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-        let year = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(365 * 24);
-        let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&year);
-        headers.insert(EXPIRES, HeaderValue::from_str(&date.ok()?).ok()?);
+        mark_immutable(&mut response)?;
     }
     Some(response)
+}
+
+/// Redirects to the current hash of a document.
+fn redirect(path: &str, hash: &str) -> Option<Response> {
+    let url = format!("/openapi/v3/{path}?hash={hash}");
+    let mut response = respond::empty(StatusCode::MOVED_PERMANENTLY);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    response.headers_mut().insert(LOCATION, HeaderValue::from_str(&url).ok()?);
+    Some(response)
+}
+
+/// Allows caches to keep a response for ever: its address has the hash of the content.
+fn mark_immutable(response: &mut Response) -> Option<()> {
+    let year = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(365 * 24);
+    let date = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&year);
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+    headers.insert(EXPIRES, HeaderValue::from_str(&date.ok()?).ok()?);
+    Some(())
 }

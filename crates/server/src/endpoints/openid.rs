@@ -57,7 +57,7 @@ pub(crate) fn keys(api: &Api, request: &Request) -> Result<Option<Response>, Sta
     Ok(Some(public(respond::full(StatusCode::OK, KEY_SET, json::encode(&document).into()))))
 }
 
-/// Keys change rarely, and are no secret.
+/// Keys change rarely, and are not secret.
 fn public(mut response: Response) -> Response {
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     response

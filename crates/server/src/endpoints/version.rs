@@ -98,7 +98,7 @@ pub(super) fn emulated() -> String {
     format!("1.{MINOR}")
 }
 
-/// Clients compare the numbers; the part behind the plus sign says what this is.
+/// Clients compare the numbers; the part behind the plus sign is the name of this server.
 fn git_version() -> String {
     format!("v1.{MINOR}.0+listwatch-{}", env!("CARGO_PKG_VERSION"))
 }

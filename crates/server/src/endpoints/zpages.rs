@@ -36,7 +36,7 @@ const DEPRECATED: &str = "v1alpha1";
 /// The media types on offer, as error messages name them.
 const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
 
-/// First segments of paths that are no help in finding a fault.
+/// First segments of paths that do not help to find a fault.
 const NOT_FOR_DEBUGGING: [&str; 5] = ["api", "apis", "openid", "openapi", ".well-known"];
 
 /// The process, in the order of Kubernetes' `Statusz`.

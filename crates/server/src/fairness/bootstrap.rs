@@ -89,62 +89,62 @@ fn schema(name: &str, level: &str, precedence: u32, by: &str, rules: Value) -> V
     object(name, spec)
 }
 
-/// Returns the flow schemas, in the order of their precedence.
+/// The API group of Leases.
+const LEASES: &str = "coordination.k8s.io";
+
+/// Returns the mandatory and suggested FlowSchemas of kube-apiserver, in the order of their precedence.
 pub(crate) fn flow_schemas() -> Vec<Value> {
-    const LEASES: &str = "coordination.k8s.io";
-    let everybody = || groups(&["system:unauthenticated", "system:authenticated"]);
-    let nodes = || groups(&["system:nodes"]);
-    let mut electing = users(&["system:kube-controller-manager", "system:kube-scheduler"]);
-    electing.push(system_accounts());
+    let mut all = exempt_schemas();
+    all.extend(node_schemas());
+    all.extend(controller_schemas());
+    all.extend(general_schemas());
+    all
+}
+
+fn everybody() -> Value {
+    groups(&["system:unauthenticated", "system:authenticated"])
+}
+
+fn exempt_schemas() -> Vec<Value> {
     let probes = json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]});
     vec![
         schema("exempt", "exempt", 1, "", everything(groups(&["system:masters"]))),
         schema("probes", "exempt", 2, "", json!({"subjects": everybody(), "nonResourceRules": [probes]})),
-        schema(
-            "system-leader-election",
-            "leader-election",
-            100,
-            "ByUser",
-            json!({"subjects": electing, "resourceRules": [resources(&["get", "create", "update"], LEASES, &["leases"], false)]}),
-        ),
-        schema(
-            "system-node-high",
-            "node-high",
-            400,
-            "ByUser",
-            json!({"subjects": nodes(), "resourceRules": [
-                resources(&["*"], "", &["nodes", "nodes/status"], true), resources(&["*"], LEASES, &["leases"], false),
-            ]}),
-        ),
-        schema("system-nodes", "system", 500, "ByUser", everything(nodes())),
-        schema(
-            "kube-controller-manager",
-            "workload-high",
-            800,
-            "ByNamespace",
-            everything(users(&["system:kube-controller-manager"]).into()),
-        ),
-        schema(
-            "kube-scheduler",
-            "workload-high",
-            800,
-            "ByNamespace",
-            everything(users(&["system:kube-scheduler"]).into()),
-        ),
-        schema(
-            "kube-system-service-accounts",
-            "workload-high",
-            900,
-            "ByNamespace",
-            everything(json!([system_accounts()])),
-        ),
-        schema(
-            "service-accounts",
-            "workload-low",
-            9000,
-            "ByUser",
-            everything(groups(&["system:serviceaccounts"])),
-        ),
+    ]
+}
+
+/// Leader election and nodes, in whose absence the cluster fails over or evicts Pods.
+fn node_schemas() -> Vec<Value> {
+    let mut electing = users(&["system:kube-controller-manager", "system:kube-scheduler"]);
+    electing.push(system_accounts());
+    let leases = resources(&["get", "create", "update"], LEASES, &["leases"], false);
+    let election = json!({"subjects": electing, "resourceRules": [leases]});
+    let nodes = groups(&["system:nodes"]);
+    let heartbeats = json!({"subjects": nodes, "resourceRules": [
+        resources(&["*"], "", &["nodes", "nodes/status"], true), resources(&["*"], LEASES, &["leases"], false),
+    ]});
+    vec![
+        schema("system-leader-election", "leader-election", 100, "ByUser", election),
+        schema("system-node-high", "node-high", 400, "ByUser", heartbeats),
+        schema("system-nodes", "system", 500, "ByUser", everything(nodes)),
+    ]
+}
+
+fn controller_schemas() -> Vec<Value> {
+    let high = |name, precedence, subjects| {
+        schema(name, "workload-high", precedence, "ByNamespace", everything(subjects))
+    };
+    vec![
+        high("kube-controller-manager", 800, users(&["system:kube-controller-manager"]).into()),
+        high("kube-scheduler", 800, users(&["system:kube-scheduler"]).into()),
+        high("kube-system-service-accounts", 900, json!([system_accounts()])),
+    ]
+}
+
+fn general_schemas() -> Vec<Value> {
+    let accounts = everything(groups(&["system:serviceaccounts"]));
+    vec![
+        schema("service-accounts", "workload-low", 9000, "ByUser", accounts),
         schema("global-default", "global-default", 9900, "ByUser", everything(everybody())),
         schema("catch-all", "catch-all", 10_000, "ByUser", everything(everybody())),
     ]

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_classified_as_in_the_reference() {
+    fn requests_are_classified_as_in_kube_apiserver() {
         let get = |resource| AuthorizerAttributes {
             verb: "get",
             resource,

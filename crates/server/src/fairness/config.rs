@@ -10,9 +10,9 @@ use serde::Deserialize;
 use super::queues::QueueSettings;
 use super::shares::Share;
 
-/// The level of requests that never wait. It is there whatever objects are.
+/// The level of requests that never wait. It exists even without its object.
 pub(super) const EXEMPT: &str = "exempt";
-/// The level and schema of what nothing else takes. They are there whatever objects are.
+/// The level and schema of requests that match no other. They exist even without their objects.
 pub(super) const CATCH_ALL: &str = "catch-all";
 
 /// The levels of the components of a cluster, in kube-apiserver's suggested configuration: nodes, controllers, the scheduler and

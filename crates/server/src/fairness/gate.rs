@@ -1,9 +1,9 @@
-//! [`Fairness`]: gives requests their seats, or makes them wait.
+//! [`Fairness`]: assigns seats to requests, or makes them wait.
 //!
 //! The configuration is compiled (`gate/compiled.rs`) from the objects in the cache when those have changed; classification then
 //! reads it without a lock. A level keeps its queues, and the requests in them, as long as its queue settings stay the same;
 //! otherwise it is replaced and the old one drains. A request that is dropped while it waits leaves its queue
-//! (`Wait`), and one that is dropped while it runs gives back its seats ([`Seats`]).
+//! (`Wait`), and one that is dropped while it runs releases its seats ([`Seats`]).
 //!
 //! The caller is [`crate::chain::service`]; the fair-queuing algorithm is `queues.rs`, borrowing and lending
 //! `shares.rs`.
@@ -35,7 +35,7 @@ use crate::cache::{Cache, Collection, CollectionSnapshot};
 /// The API group of FlowSchemas and PriorityLevelConfigurations.
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
-/// The message of a 429, in kube-apiserver's words. The chain recognises it and answers in plain text.
+/// The message of a 429, with kube-apiserver's text. The chain recognises it and answers in plain text.
 pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
 
 /// Turns of a round: the processors have work while the next round begins, and no more than that.
@@ -277,7 +277,7 @@ impl PriorityLevelState {
         width::MOST.min(self.nominal().saturating_mul(15).div_ceil(100)).max(1)
     }
 
-    /// Gives seats back. `took` corrects the estimate of the request in virtual time.
+    /// Releases seats. `took` corrects the estimate of the request in virtual time.
     fn leave(&self, place: SeatPlace, took: Duration) {
         let turns = self.queues.lock().leave(Instant::now(), place, took);
         call(turns);
@@ -358,7 +358,7 @@ impl Flow {
     }
 }
 
-/// A request that waits. Dropped before its turn has come, it leaves the queue, or the seats it was just given.
+/// A request that waits. Dropped before its turn, it leaves the queue, or releases the seats it has just got.
 struct Wait<'a> {
     level: &'a Arc<PriorityLevelState>,
     place: SeatPlace,

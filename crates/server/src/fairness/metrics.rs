@@ -50,7 +50,16 @@ impl LevelCounts {
 /// Writes the metrics of all levels.
 pub(crate) fn write(fairness: &Fairness, out: &mut String) {
     let levels = fairness.all();
-    let label = |level: &PriorityLevelState| format!("priority_level=\"{}\"", escape(level.name()));
+    write_seats(&levels, out);
+    write_pacing(&levels, out);
+    write_requests(&levels, out);
+}
+
+fn label(level: &PriorityLevelState) -> String {
+    format!("priority_level=\"{}\"", escape(level.name()))
+}
+
+fn write_seats(levels: &[Arc<PriorityLevelState>], out: &mut String) {
     let mut gauge = |name: &str, help: &str, value: &dyn Fn(&PriorityLevelState) -> u64| {
         family(out, name, "gauge", help);
         levels.iter().for_each(|level| line(out, name, label(level), value(level)));
@@ -65,24 +74,30 @@ pub(crate) fn write(fairness: &Fairness, out: &mut String) {
     gauge("apiserver_flowcontrol_current_inqueue_requests", "Requests that wait.", &|level| {
         level.waiting() as u64
     });
+}
+
+fn write_pacing(levels: &[Arc<PriorityLevelState>], out: &mut String) {
     let name = "listwatch_flowcontrol_paced_requests_total";
     family(out, name, "counter", "Requests that waited for their user's share of the processors.");
     levels.iter().for_each(|level| line(out, name, label(level), level.counts.paced.load(Ordering::Relaxed)));
     let name = "listwatch_flowcontrol_paced_seconds_total";
     family(out, name, "counter", "The time that those requests waited for it, all together.");
-    for level in &levels {
+    for level in levels {
         line(out, name, label(level), level.counts.paced_micros.load(Ordering::Relaxed) as f64 / 1e6);
     }
+}
+
+fn write_requests(levels: &[Arc<PriorityLevelState>], out: &mut String) {
     let name = "apiserver_flowcontrol_dispatched_requests_total";
     family(out, name, "counter", "Requests that got their seats.");
-    for level in &levels {
+    for level in levels {
         for (schema, count) in level.counts.dispatched.lock().iter() {
             line(out, name, format_args!("flow_schema=\"{}\",{}", escape(schema), label(level)), count);
         }
     }
     let name = "apiserver_flowcontrol_rejected_requests_total";
     family(out, name, "counter", "Requests that were turned away.");
-    for level in &levels {
+    for level in levels {
         for ((schema, why), count) in level.counts.rejected.lock().iter() {
             let labels = format!("flow_schema=\"{}\",{},reason=\"{why}\"", escape(schema), label(level));
             line(out, name, labels, count);

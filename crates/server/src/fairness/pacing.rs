@@ -29,7 +29,8 @@ const ALONE: Duration = Duration::from_secs(1);
 /// for it. It is the precision of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The time that a user may be ahead of its share before its requests wait, so that few requests, however close together, never do.
+/// The time that a user may be ahead of its share before its requests wait, so that few requests, however close
+/// together, never do.
 const AHEAD: Duration = Duration::from_millis(2);
 
 /// The users that are counted at a time, about 100 bytes each. Further ones are not paced.
@@ -121,7 +122,7 @@ struct Paces<T> {
 }
 
 impl<T> Paces<T> {
-    /// Nobody is counted until two users have sent requests within `ALONE`.
+    /// No user is counted until two users have sent requests within `ALONE`.
     fn new(rate: f64, now: Instant) -> Self {
         Self {
             rate,
@@ -161,7 +162,7 @@ impl<T> Paces<T> {
         free
     }
 
-    /// Puts a request behind the others of its user. Users that wait are served in turns, whatever the number of their requests.
+    /// Queues a request behind the others of its user. Users that wait are served in turns, for any number of their requests.
     fn wait(&mut self, user: u64, waiting: T) {
         let Some(pace) = self.users.get_mut(&user) else { return };
         if pace.waiting.is_empty() {
@@ -250,7 +251,7 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Gives each user this part of the CPU time of so many processors; from 100 percent on no user is paced.
+    /// Limits each user to this share of the CPU time of so many processors; from 100 percent on no user is paced.
     pub(crate) fn new(percent: u32, processors: usize) -> Self {
         let rate = f64::from(percent) / 100.0 * processors as f64;
         let paces = (percent < 100).then(|| Mutex::new(Paces::new(rate, Instant::now())));
@@ -270,7 +271,7 @@ impl Pacing {
     }
 
     /// Waits until a request of a user fits its share, and returns how long that took; `None` if it did not wait. `paced` is
-    /// `None` for the next piece of an answer, which is treated as the last request of its user was.
+    /// `None` for the next piece of a response, which is treated as the last request of its user was.
     pub(crate) async fn enter(&self, user: u64, paced: Option<bool>) -> Option<Duration> {
         let paces = self.paces.as_ref()?;
         // Without competition no lock is taken.

@@ -258,7 +258,7 @@ impl<T> Queues<T> {
         hand.into_iter().min_by_key(work).unwrap_or(0)
     }
 
-    /// Gives seats to a request and charges its queue with a guess of its duration, which is corrected when it ends.
+    /// Assigns seats to a request and charges its queue with an estimate of its duration, which is corrected when it ends.
     fn begin(&mut self, place: SeatPlace) {
         self.in_use += place.seats;
         if let Some(queue) = self.queues.get_mut(place.queue) {
@@ -335,7 +335,7 @@ impl DemandMeter {
         self.squares += demand * demand * seconds;
     }
 
-    /// Remembers the highest demand, which may have lasted for no time at all.
+    /// Records the highest demand, however short it was.
     fn note(&mut self, demand: f64) {
         self.high = self.high.max(demand);
     }

@@ -23,7 +23,7 @@ use crate::auth::User;
 use crate::fairness::Flow;
 use crate::http::body::Response;
 use crate::http::request::{BodySource, Request};
-use crate::outbound::{OutboundBody, identity_headers};
+use crate::outbound::{OutboundBody, WebhookAddress, identity_headers};
 use crate::registry::extension::ExtensionServer;
 use crate::request::info::{RequestInfo, RequestTarget, parts};
 use crate::respond;
@@ -76,20 +76,30 @@ pub(crate) async fn forward(
         if waits { read_body(api, &user.name, body, limit).await? } else { (Bytes::new(), None) };
     // Long-running requests take no seat, as in kube-apiserver.
     let _seats = if waits && !is_long_running(request) { Some(flow.enter(1).await?) } else { None };
-    let mut forwarded = outgoing(&request.http, &user, sent)?;
+    let forwarded = outgoing(&request.http, &user, sent)?;
+    Ok(exchange(api, request, &address, forwarded).await)
+}
+
+/// Sends the request, and relays the response.
+async fn exchange(
+    api: &Api,
+    request: &RequestInfo,
+    address: &WebhookAddress,
+    mut forwarded: HttpRequest<OutboundBody>,
+) -> Response {
     if let Ok(host) = address.authority().parse() {
         forwarded.headers_mut().insert(HOST, host);
     }
-    match api.webhooks.send(&address, forwarded).await {
+    match api.webhooks.send(address, forwarded).await {
         Ok((answer, kept)) => {
             let streamed = request.is_long_running() && answer.status().is_success();
             let patience = (!is_long_running(request)).then_some(api.options.requests.timeout);
             let how = Relay { upgrade: headers::is_upgrade(&request.http), streamed, patience, held: () };
-            Ok(relay::answered(answer, kept, how).await)
+            relay::answered(answer, kept, how).await
         }
         Err(why) => {
             let text = format!("error trying to reach service: {why}\n");
-            Ok(respond::text(StatusCode::SERVICE_UNAVAILABLE, text))
+            respond::text(StatusCode::SERVICE_UNAVAILABLE, text)
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::respond;
 /// resume watches anyway.
 const LONGEST_STREAM: Duration = Duration::from_secs(24 * 3600);
 
-/// The way in which an answer is passed back.
+/// The way in which a response is passed back.
 #[derive(Debug)]
 pub(super) struct Relay<H> {
     /// The client has asked for an upgrade.
@@ -42,7 +42,7 @@ pub(super) struct Relay<H> {
     pub(super) held: H,
 }
 
-/// The answer as it is passed back.
+/// The response as it is passed back.
 ///
 /// Headers of the connection are dropped, except for an upgrade, which both ends must see.
 pub(super) async fn answered<H: Send + 'static>(
@@ -73,7 +73,7 @@ pub(super) async fn answered<H: Send + 'static>(
     response
 }
 
-/// The body of an answer of another server, passed on as it comes.
+/// The body of a response of another server, passed on as it comes.
 pub(super) struct RelayedBody<H> {
     body: Incoming,
     /// The connection, which serves others when the body has ended.

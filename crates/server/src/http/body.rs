@@ -74,7 +74,7 @@ pub(crate) trait WatchBody: Send {
         false
     }
 
-    /// The longest message that the client may send over a WebSocket. Zero if it has nothing to say: then what it sends is passed
+    /// The longest message that the client may send over a WebSocket. Zero if it has none to send: then what it sends is passed
     /// over.
     fn message_bytes(&self) -> usize {
         0
@@ -125,7 +125,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// The answer to HEAD: the length the body would have, and no body.
+    /// The response to HEAD: the length the body would have, and no body.
     pub(crate) fn without_bytes(self) -> Self {
         match self {
             Self::Full(bytes) => Self::Head(bytes.len()),

@@ -72,7 +72,7 @@ pub(crate) fn compress(
 /// About the memory of a compressor: its window and tables.
 pub(crate) const COMPRESSOR: usize = 256 << 10;
 
-/// A long answer is compressed so many bytes at a time: megabytes at once would hold up the worker.
+/// A long response is compressed so many bytes at a time: megabytes at once would hold up the worker.
 const PIECE: usize = 64 << 10;
 
 /// Slices of the same memory; nothing is copied.

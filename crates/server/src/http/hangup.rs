@@ -1,7 +1,7 @@
 //! [`ClientStream`]: the connection of a client, which reports that the client has gone while nothing is read from it.
 //!
 //! Work that waits for another server, or writes to one that does not read, reads nothing from the client. The end of the
-//! client's connection stays unseen behind bytes that nobody reads, and both connections would stay open until the
+//! client's connection stays unnoticed behind unread bytes, and both connections would stay open until the
 //! other server ends them. The operating system reports the end beside those bytes, and [`hung_up`] looks for it at intervals.
 //!
 //! Requests that only read ([`super::h1`]) and HTTP/2 streams notice the end by reading.

@@ -34,7 +34,7 @@ const CONTROL_BYTES: u64 = 125;
 /// Bytes of the length that precedes each binary event of a watch in HTTP; a WebSocket message has a length of its
 /// own.
 const LENGTH_BYTES: usize = 4;
-/// The room for a read. A watch keeps it for as long as it lasts, and its client says little.
+/// The size of the read buffer. A watch keeps it for as long as it lasts, and its client sends little.
 const READ_BYTES: usize = 256;
 /// Opcodes of RFC 6455, section 5.2. Continuation frames (0) are data.
 const TEXT: u8 = 1;
@@ -59,7 +59,7 @@ pub(crate) struct Upgrade {
 /// Reads the headers: `None` if no upgrade is requested.
 ///
 /// # Errors
-/// 400 for one in bad form. A missing `Origin` is fine: only browsers send it.
+/// 400 for a malformed one. A missing `Origin` is fine: only browsers send it.
 pub(crate) fn negotiate(request: &Request, token_protocol: &str) -> Result<Option<Upgrade>, Status> {
     let headers = &request.headers;
     let wanted = lists(headers, &CONNECTION, "upgrade") && lists(headers, &UPGRADE, "websocket");
@@ -77,7 +77,7 @@ fn bad(why: &str) -> Status {
 /// Checks the handshake of a request for an upgrade to WebSocket; the subprotocol has been chosen.
 ///
 /// # Errors
-/// 400 for one in bad form.
+/// 400 for a malformed one.
 pub(crate) fn upgrade(request: &Request, protocol: Option<HeaderValue>) -> Result<Upgrade, Status> {
     if request.header(SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(bad("only version 13 is spoken"));
@@ -276,7 +276,7 @@ impl FrameReader {
         Self { limit, ..Self::default() }
     }
 
-    /// The next thing that needs an answer. Dropping the future loses nothing.
+    /// The next message that needs a response. Cancel safe.
     pub(crate) async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
         loop {
             if let Some(control) = self.parse() {

@@ -3,7 +3,7 @@
 //! There are two CAs. The second signs only the front-proxy client certificate, so that no holder of an ordinary
 //! client certificate can claim identities towards extension API servers. Issued certificates are valid for a year
 //! and replaced 30 days before their end; the CA is valid for ten years and never replaced by itself, because every
-//! client that trusts it would have to learn of the new one. Keys are kept by [`super::secrets`];
+//! client that trusts it would need the new one. Keys are kept by [`super::secrets`];
 //! CertificateSigningRequests of users are not signed here.
 
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Authority {
         Self::named(keep, "front-proxy-ca", "front-proxy-ca").await
     }
 
-    /// A CA of this name, made at the first start and kept where `keep` says.
+    /// A CA of this name, made at the first start and stored by `keep`.
     async fn named(keep: &SecretStore, file: &str, name: &'static str) -> Result<Self, Error> {
         let make = || KeyPair::generate().map(|key| key.serialize_pem()).map_err(tls);
         let key = keep.secret(&format!("{file}.key"), make).await?;

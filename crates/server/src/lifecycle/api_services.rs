@@ -3,7 +3,7 @@
 //! kube-apiserver's aggregator. Each server asks for itself and routes by its own result; the `Available` condition
 //! is for users and tools, and several servers may write it. Checks run concurrently, every 10 seconds, every second
 //! while one fails, and after changes of APIServices, their Services or endpoints, at most once a second: users write
-//! Services, and an extension API server decides what the condition says. Results are published to
+//! Services, and an extension API server decides the content of the condition. Results are published to
 //! [`crate::registry::extension`], which `forward/extension.rs` and discovery read. Reasons and messages are
 //! kube-apiserver's. OpenAPI documents follow in the background (`extension_documents.rs`).
 

@@ -103,7 +103,7 @@ mod tests {
 
     /// As many as `kubectl get` shows of each kind on kube-apiserver 1.37.
     #[test]
-    fn there_are_as_many_as_in_the_reference_and_all_are_valid() {
+    fn there_are_as_many_as_in_kube_apiserver_and_all_are_valid() {
         let mut counts = std::collections::BTreeMap::new();
         for (plural, object) in objects() {
             let kind = match plural {

@@ -21,6 +21,7 @@ use listwatch_wire::{Revision, json};
 
 use crate::api::Api;
 use crate::cache::{CachedObject, Collection, Filter, Portion};
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
 use crate::lifecycle::namespaces::is_held;
 use crate::outbound::tls::bundle_problem;
@@ -30,8 +31,8 @@ use crate::registry::managed::Tracking;
 use crate::registry::{Resource, custom, is_builtin};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own. It doubles up to
-/// [`LONGEST_RETRY`] while nothing happens, since they may be held for days.
+/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own. It
+/// doubles up to [`LONGEST_RETRY`] while nothing happens, since they may be held for days.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
 /// The longest interval of these checks.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
@@ -119,7 +120,7 @@ impl Definitions {
         pending
     }
 
-    /// Tells which versions are served, for the APIServices of their groups.
+    /// Publishes the served versions, for the APIServices of their groups.
     fn publish_versions(&self) {
         let definitions = self.known.definitions();
         let served = definitions.iter().flat_map(|definition| {
@@ -167,8 +168,8 @@ impl Definitions {
         accepted
     }
 
-    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns the number of objects that are
-    /// left.
+    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns the number of
+    /// objects that are left.
     ///
     /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers of
     /// their own keep the definition until those are gone.
@@ -179,22 +180,14 @@ impl Definitions {
             return left;
         }
         let Ok(mut object) = Value::read(stored.object.stored()) else { return 0 };
-        let others: Vec<Value> = object
-            .at("metadata")
-            .list("finalizers")
-            .iter()
-            .filter(|f| f.as_str() != Some(custom::CLEANUP))
-            .cloned()
-            .collect();
-        if others.is_empty() {
-            self.stop_serving(stored);
-            self.write(&stored.object, None).await;
-            return 0;
-        }
         if let Some(metadata) = object.inner("metadata") {
-            metadata.put("finalizers", others);
+            remove_finalizer(metadata, custom::CLEANUP);
         }
-        self.write(&stored.object, Some(object)).await;
+        let kept = object.at("metadata").has("finalizers").then_some(object);
+        if kept.is_none() {
+            self.stop_serving(stored);
+        }
+        self.write(&stored.object, kept).await;
         0
     }
 

@@ -200,7 +200,7 @@ impl Driver {
         Some(revision)
     }
 
-    /// Gives the place of a task to the next one, and queues it again if it is not done: with a growing delay, if it failed.
+    /// Starts the next task in the place of a finished one, and queues that again if it is not done, with backoff if it failed.
     fn take_note(&mut self, end: Result<TaskEnd, tokio::task::JoinError>) {
         let Ok((task, result)) = end else { return };
         self.lanes.ended(&task);
@@ -214,7 +214,7 @@ impl Driver {
         self.queue.retry(task, Instant::now());
     }
 
-    /// Forgets what was kept for a task until it succeeds.
+    /// Drops the retry state of a task that succeeded.
     fn succeeded(&mut self, task: &LifecycleTask) {
         self.queue.succeeded(task);
         if let LifecycleTask::Namespace(name) = task {

@@ -2,7 +2,7 @@
 //!
 //! Availability (`api_services.rs`) does not wait for them. A v3 document is fetched when the server's index names another
 //! hash; the v2 document is requested once a minute with the ETag of the known one, and only the part about the group and
-//! version is kept. A document that cannot be fetched or parsed, or is too large, leaves the last good one in place.
+//! version is kept. A document that cannot be fetched or parsed, or is too large, leaves the last valid one in place.
 //! [`crate::registry::extension`] has them, `endpoints/openapi.rs` serves them.
 
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! Bootstrap objects besides namespaces and RBAC: APIServices of the built-in groups, system priority classes, the
 //! ServiceCIDR, and the ConfigMaps of `kube-system`.
 //!
-//! Data, as kube-apiserver writes it at its start. `extension-apiserver-authentication` tells extension API servers which CA signs clients
-//! and which one signs the front proxy, and with it whose `X-Remote-*` headers to trust. Written by
-//! [`super::bootstrap`].
+//! Data, as kube-apiserver writes it at its start. `extension-apiserver-authentication` tells extension API servers
+//! which CA signs clients and which one signs the front proxy, and with it whose `X-Remote-*` headers to trust. Written
+//! by [`super::bootstrap`].
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};
@@ -41,8 +41,8 @@ pub(super) fn authentication(trusted: &Authorities) -> Value {
     })
 }
 
-/// The ConfigMap with the day since which the use of ServiceAccount tokens in Secrets is recorded. kube-controller-manager reads it
-/// before it deletes tokens that were not used.
+/// The ConfigMap with the day since which the use of ServiceAccount tokens in Secrets is recorded.
+/// kube-controller-manager reads it before it deletes tokens that were not used.
 ///
 /// Written once: a later day would keep unused tokens for longer.
 pub(super) fn token_tracking(now: &str) -> Value {

@@ -1,7 +1,7 @@
 //! The controller of FlowSchemas and PriorityLevelConfigurations.
 //!
 //! The mandatory objects (`exempt`, `catch-all`) are always corrected, apart from the shares of `exempt`. The suggested ones are
-//! written once, and corrected while their annotation says so. Deleted ones are written again. The objects themselves are in
+//! written once, and corrected while their annotation is `true`. Deleted ones are written again. The objects themselves are in
 //! `fairness/bootstrap.rs`, as kube-apiserver has them.
 
 use std::sync::Arc;

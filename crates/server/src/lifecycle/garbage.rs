@@ -2,9 +2,9 @@
 //!
 //! *Background*: when an owner is deleted, objects that name it and have no other owner are deleted. *Foreground*: the
 //! owner is kept by a finalizer until its blocking dependents are deleted. *Orphan*: the owner is kept until its
-//! dependents no longer name it. Owners are matched by uid, and looked up in the cache once it has every write that was acknowledged
-//! before: a deletion must not follow from stale data. An owner of a kind that is not served counts as existing, since its definition may
-//! come back.
+//! dependents no longer name it. Owners are matched by uid, and looked up in the cache once it has every write that was
+//! acknowledged before: a deletion must not follow from stale data. An owner of a kind that is not served counts as
+//! existing, since its definition may come back.
 //!
 //! Dependents are found in [`super::graph`]; tasks are queued by [`super::driver`].
 
@@ -19,6 +19,7 @@ use listwatch_wire::options::{DeleteOptions, Preconditions};
 use parking_lot::RwLock;
 
 use crate::api::Api;
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::lifecycle::graph::{self, OwnerGraph, StorageKey, Uid};
 use crate::lifecycle::place::ObjectPlace;
 use crate::lifecycle::task::TaskProgress;
@@ -73,8 +74,8 @@ pub(super) fn waits_for_dependents(value: &[u8]) -> bool {
     held && raw::lookup(value, &["metadata", "deletionTimestamp"]).is_some()
 }
 
-/// Returns true if an object waits for the collector. No parse, because every change of every object passes here. A false match costs a
-/// task that finds nothing to do.
+/// Returns true if an object waits for the collector. No parse, because every change of every object passes here. A
+/// false match costs a task that finds nothing to do.
 pub(super) fn waits(object: ChangedObject<'_>) -> bool {
     object.is_being_deleted()
         && (words::ORPHAN.is_in(object.bytes) || words::FOREGROUND_DELETION.is_in(object.bytes))
@@ -82,10 +83,10 @@ pub(super) fn waits(object: ChangedObject<'_>) -> bool {
 
 /// Decides about an object that names owners.
 ///
-/// Costs one read of the cache per owner: an object may name thousands of them, and everything else that these controllers do waits
-/// meanwhile. If another owner exists, only the references to missing owners are
-/// removed; otherwise the object is deleted. The deletion is conditional on uid and revision, so that neither another object of the same
-/// name is deleted, nor one that has got another owner since.
+/// Costs one read of the cache per owner: an object may name thousands of them, and everything else that these
+/// controllers do waits meanwhile. If another owner exists, only the references to missing owners are removed;
+/// otherwise the object is deleted. The deletion is conditional on uid and revision, so that neither another object of
+/// the same name is deleted, nor one that has got another owner since.
 ///
 /// # Errors
 /// If the store fails, or the object has changed: try again.
@@ -154,8 +155,8 @@ fn metadata(value: &[u8], wanted: &[&str]) -> Value {
     Value::Object(fields)
 }
 
-/// Reads what decides about the latest version of an object, and its revision, from the store. Bytes that are no object have no owners
-/// and no finalizers: the collector leaves them alone.
+/// Reads what decides about the latest version of an object, and its revision, from the store. Bytes that are not an object
+/// have no owners and no finalizers: the collector leaves them alone.
 ///
 /// An engine may answer at once, so others have their turn first: the collector reads in loops.
 async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status> {
@@ -205,7 +206,8 @@ async fn owner_state(
     })
 }
 
-/// Reads an owner from the cache, which the caller has waited for. The store is asked where it may have what the cache cannot show.
+/// Reads an owner from the cache, which the caller has waited for. The store is asked where it may have what the cache
+/// cannot show.
 async fn read_owner(api: &Api, resource: &Resource, key: &str) -> Result<Option<ReadOwner>, Status> {
     let collection = &resource.collection;
     if let Some(found) = collection.snapshot().get(key) {
@@ -255,10 +257,9 @@ async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<
 
 /// Processes the `orphan` or `foregroundDeletion` finalizer of an owner.
 ///
-/// For `foregroundDeletion` the caller queues the dependents and comes back when none blocks any longer, which the graph knows: an
-/// owner with thousands of them reads none. For
-/// `orphan` all dependents are changed in one pass; a failure in the middle is repeated from the start, which is
-/// harmless since each step does nothing the second time.
+/// For `foregroundDeletion` the caller queues the dependents and comes back when none blocks any longer, which the
+/// graph knows: an owner with thousands of them reads none. For `orphan` all dependents are changed in one pass; a
+/// failure in the middle is repeated from the start, which is harmless since each step does nothing the second time.
 ///
 /// # Errors
 /// The store fails: try again.
@@ -294,14 +295,7 @@ pub(super) async fn release_owner(
 async fn drop_finalizer(api: &Api, place: &ObjectPlace, name: &str) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
-        let meta = new.inner("metadata")?;
-        let mut finalizers = meta.list("finalizers").to_vec();
-        finalizers.retain(|finalizer| finalizer != name);
-        if finalizers.is_empty() {
-            drop(meta.remove("finalizers"))
-        } else {
-            meta.put("finalizers", finalizers)
-        }
+        remove_finalizer(new.inner("metadata")?, name);
         Some(new)
     })
     .await

@@ -69,7 +69,7 @@ impl TaskLanes {
         Some(task)
     }
 
-    /// Gives the place of a task that was taken to the next one.
+    /// Frees the place of a task that was taken, for the next one.
     pub(super) fn ended(&mut self, task: &LifecycleTask) {
         let Some(state) = self.states.remove(task) else { return };
         let lane = task.lane();
@@ -91,7 +91,7 @@ impl TaskLanes {
         self.give_turn(lane);
     }
 
-    /// Queues a lane for its turn if it can use one, and forgets it if it is empty.
+    /// Queues a lane for its turn if it has a task that may run, and removes it if it is empty.
     fn give_turn(&mut self, lane: Lane) {
         let Some(tasks) = self.lanes.get_mut(&lane) else { return };
         if tasks.waiting.is_empty() {

@@ -23,6 +23,7 @@ mod custom_groups;
 pub(crate) mod definitions;
 mod driver;
 mod extension_documents;
+mod finalizers;
 pub(crate) mod first_objects;
 pub(crate) mod flow_control;
 mod garbage;
@@ -53,7 +54,7 @@ use crate::lifecycle::first_objects::Authorities;
 /// The handle is that of the task which follows the log; `None` if nothing needs it.
 ///
 /// # Errors
-/// If the first objects cannot be written.
+/// If the bootstrap objects cannot be written.
 pub(crate) async fn start(
     api: Arc<Api>,
     port: u16,

@@ -1,9 +1,10 @@
 //! Deletion of namespaces: empties a terminating namespace, then removes its `kubernetes` finalizer.
 //!
 //! Pods go first and the rest waits for them, since they may need their Secrets and ConfigMaps while they end. Grace
-//! periods are zero. An object that cannot be removed does not keep the others. The task is repeated when one of them is gone, and after
-//! growing delays, until nothing is left; no condition is written to the status. New objects are kept out meanwhile by the
-//! NamespaceLifecycle plugin. The task is queued by [`super::driver`]; removing is [`crate::pipeline::internal`].
+//! periods are zero. An object that cannot be removed does not keep the others. The task is repeated when one of them
+//! is gone, and after growing delays, until nothing is left; no condition is written to the status. New objects are
+//! kept out meanwhile by the NamespaceLifecycle plugin. The task is queued by [`super::driver`]; removing is
+//! [`crate::pipeline::internal`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use listwatch_wire::options::DeleteOptions;
 
 use crate::api::Api;
 use crate::cache::{CachedObject, Filter};
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::lifecycle::place::keeps_form;
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
@@ -90,8 +92,8 @@ fn namespaced(api: &Api) -> Vec<Arc<Resource>> {
     all.filter(|resource| seen.insert(resource.collection.name().to_owned())).cloned().collect()
 }
 
-/// Returns true if an object is being deleted already and only kept by its finalizers: to delete it once more would change nothing.
-/// A namespace or a definition may have thousands of them for hours.
+/// Returns true if an object is being deleted already and only kept by its finalizers: to delete it once more would
+/// change nothing. A namespace or a definition may have thousands of them for hours.
 pub(super) fn is_held(object: &CachedObject) -> bool {
     if !terminating(object.stored()) {
         return false;
@@ -115,14 +117,7 @@ fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<CachedObject>> {
 async fn remove_kubernetes_finalizer(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
     amend(api, namespaces, None, name, |namespace| {
         let mut new = namespace.clone();
-        let spec = new.inner("spec")?;
-        let mut finalizers = spec.list("finalizers").to_vec();
-        finalizers.retain(|finalizer| finalizer != FINALIZER);
-        if finalizers.is_empty() {
-            drop(spec.remove("finalizers"))
-        } else {
-            spec.put("finalizers", finalizers)
-        }
+        remove_finalizer(new.inner("spec")?, FINALIZER);
         Some(new)
     })
     .await

@@ -16,13 +16,14 @@ use listwatch_wire::json::{Value, raw};
 use crate::admission::storage_object_in_use_protection::finalizer;
 use crate::api::Api;
 use crate::cache::{CollectionSnapshot, Filter};
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::pipeline::internal::amend;
 
 /// The collection of claims.
 pub(super) const CLAIMS: &str = "persistentvolumeclaims";
 
-/// The claims that the Pods of one namespace use, in one state of them. Thousands of deleted claims may be asked about in a row, each of
-/// which would look through all Pods.
+/// The claims that the Pods of one namespace use, in one state of them. Thousands of deleted claims may be asked about
+/// in a row, each of which would look through all Pods.
 #[derive(Debug, Default)]
 pub(super) struct MountedClaims {
     namespace: String,
@@ -83,7 +84,7 @@ pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
 ///
 /// # Errors
 ///
-/// The store fails: try again. `false` is no error; the driver looks again later.
+/// The store fails: try again. `false` is not an error; the driver looks again later.
 pub(super) async fn release(
     api: &Api,
     mounted: &mut MountedClaims,
@@ -113,10 +114,7 @@ pub(super) async fn release(
     }
     amend(api, &resource, namespace, name, |stored| {
         let mut new = stored.clone();
-        let meta = new.inner("metadata")?;
-        let mut finalizers = meta.list("finalizers").to_vec();
-        finalizers.retain(|finalizer| finalizer != wanted);
-        meta.put("finalizers", finalizers);
+        remove_finalizer(new.inner("metadata")?, wanted);
         Some(new)
     })
     .await?;

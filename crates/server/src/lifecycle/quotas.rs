@@ -77,7 +77,7 @@ struct CountedQuota {
 }
 
 impl CountedQuota {
-    /// `None` for bytes that are no quota.
+    /// `None` for bytes that are not a quota.
     /// Every name of the spec is present, also with zero: a missing one makes admission refuse all writes that it limits.
     fn new(quota: &CachedObject) -> Option<Self> {
         let value = Value::read(quota.stored()).ok()?;
@@ -107,7 +107,7 @@ pub(super) async fn recalculate(api: &Api, namespace: &str) -> Result<(), Status
     api.wait_for(None).await?;
     let snapshot = resource.collection.snapshot();
     let stored: Vec<_> = snapshot.range(&resource.collection.walk(&within(namespace), None)).collect();
-    // Whatever the quotas were charged for must be in the cache before it is counted.
+    // All objects that the quotas were charged for must be in the cache before they are counted.
     api.wait_for(stored.iter().map(|quota| quota.revision()).max()).await?;
     let mut quotas: Vec<_> = stored.into_iter().filter_map(|quota| CountedQuota::new(quota)).collect();
     count(api, namespace, &mut quotas).await;

@@ -44,7 +44,7 @@ pub(super) enum Lane {
     Address(Arc<str>),
     /// Removal of protections: these share what they read about Pods.
     Protection,
-    /// Type checks of policies: each computes for long and waits for nobody.
+    /// Type checks of policies: each takes long and never waits for IO.
     Policies,
 }
 

@@ -1,7 +1,7 @@
 //! [`StoredWord`]: a word that is searched for in the bytes of every change.
 //!
-//! Controllers see each change of every kind and have to do with few of them. A search for a word distinguishes most of them without a
-//! parse; preparing the search takes as long as the search itself, so it is prepared once.
+//! Controllers see each change of every kind and have to do with few of them. A search for a word distinguishes most of
+//! them without a parse; preparing the search takes as long as the search itself, so it is prepared once.
 
 use std::sync::OnceLock;
 
@@ -34,8 +34,8 @@ impl StoredWord {
     }
 }
 
-/// A stored object that has changed, with its tree if that is known. A look at a field of the tree costs a tenth of the search for a
-/// word.
+/// A stored object that has changed, with its tree if that is known. A look at a field of the tree costs a tenth of the
+/// search for a word.
 #[derive(Clone, Copy)]
 pub(super) struct ChangedObject<'a> {
     pub(super) bytes: &'a [u8],

@@ -1,10 +1,10 @@
 //! [`ClientConnections`]: the open connections, by user, and which of them is closed when there are too many.
 //!
-//! Any client that can reach the port can open connections and send nothing, and any user can keep thousands open. At the limit on
-//! connections, all other clients would wait for them. Therefore a new connection replaces the oldest unauthenticated one, which
-//! has had at least [`GRACE`] for a handshake and a request. If all are authenticated, it replaces the latest connection of the
-//! user with the most, if they are more than a [part](PART) of all: clients resume their watches, and those that were there
-//! before stay.
+//! Any client that can reach the port can open connections and send nothing, and any user can keep thousands open. At
+//! the limit on connections, all other clients would wait for them. Therefore a new connection replaces the oldest
+//! unauthenticated one, which has had at least [`GRACE`] for a handshake and a request. If all are authenticated, it
+//! replaces the latest connection of the user with the most, if they are more than a [part](PART) of all: clients
+//! resume their watches, and those that were there before stay.
 //!
 //! The bounds on what an unauthenticated client may send, and for how long, are in [`crate::HttpLimits`].
 
@@ -200,7 +200,7 @@ mod tests {
         assert!(connections.tasks.lock().unauthenticated.is_empty() && !open[0].1.is_finished());
     }
 
-    /// One user could keep all connections, and nobody else was served.
+    /// One user could keep all connections, and no other was served.
     #[tokio::test(start_paused = true)]
     async fn the_user_with_the_most_connections_loses_the_latest() {
         let connections = Arc::new(ClientConnections { many: 2, ..ClientConnections::new(0) });

@@ -1,11 +1,11 @@
 //! The listening socket: accepts TCP connections, bounds how many there are, does the TLS handshake and chooses the
 //! HTTP version.
 //!
-//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, an
-//! unauthenticated connection is closed, or one of the user with the most ([`clients`]); if nobody has many, further clients wait in the
-//! kernel's backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and
-//! [`crate::http::h1`]; without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that
-//! Go's server sends, because clients print that text.
+//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, an unauthenticated
+//! connection is closed, or one of the user with the most ([`clients`]); if nobody has many, further clients wait in
+//! the kernel's backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and [`crate::http::h1`];
+//! without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that Go's server sends,
+//! because clients print that text.
 //!
 //! Nothing here reads a request: [`Connect`] makes one [`Handler`] per connection (the handler chain,
 //! [`crate::chain::service`]), and [`tls`] holds the serving certificate.
@@ -192,13 +192,13 @@ async fn is_plaintext_request(stream: &TcpStream, patience: Duration) -> bool {
 /// Answers a request without TLS with the 400 that Go's server sends, and closes. Bounded to a second: nothing is
 /// known of this client.
 async fn refuse_plain(mut stream: TcpStream) {
-    /// The answer of Go's server to a plain HTTP request on a TLS port.
+    /// The response of Go's server to a plain HTTP request on a TLS port.
     const ANSWER: &[u8] =
         b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
     let told = async {
         stream.write_all(ANSWER).await?;
         stream.shutdown().await?;
-        // What it sent is read, or the system would reset the connection before the answer is.
+        // What it sent is read, or the system would reset the connection before the response is.
         let mut ignored = [0; 1024];
         while stream.read(&mut ignored).await? > 0 {}
         std::io::Result::Ok(())

@@ -1,8 +1,8 @@
 //! TLS: the serving certificate, its renewal without a restart, and the rules for client certificates.
 //!
-//! The certificate is issued by the server's own CA ([`crate::identity::authority`]) or read from files. It sits
+//! The certificate is issued by the server's own CA ([`crate::identity::authority`]) or read from files. It is
 //! behind an `ArcSwap`, so a handshake never waits for a renewal and open connections keep the one they began with. A
-//! renewal that fails keeps the last good certificate.
+//! renewal that fails keeps the last valid certificate.
 //!
 //! Client certificates are accepted here without verifying who signed them, as in kube-apiserver: authentication
 //! (`auth/x509.rs`) verifies the chain, so that a certificate of an unknown CA ends in a 401 rather than in a failed
@@ -167,7 +167,7 @@ impl Tls {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the serving certificate cannot be renewed, the last one stays")
+                    tracing::warn!(%error, "the serving certificate cannot be renewed; the last one stays in use")
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::observe::native_histogram::{NativeBuckets, NativeHistogram};
 
 /// A cumulative histogram. Writing is two additions; a reader sees each count as it is, the
-/// whole perhaps an instant apart, as scrapers have to live with anyway.
+/// whole perhaps an instant apart, which scrapers tolerate.
 #[derive(Debug)]
 pub(crate) struct LatencyHistogram<const N: usize> {
     /// Upper bounds of the buckets, inclusive, in rising order and in the smallest unit.

@@ -88,7 +88,8 @@ impl NativeBuckets {
         NativeHistogram { schema, zero_threshold: ZERO_THRESHOLD, zero_count, buckets }
     }
 
-    /// The buckets that are not empty, in rising order. Counters are read one by one: a scrape may miss a value that is being counted.
+    /// The buckets that are not empty, in rising order. Counters are read one by one: a scrape may miss a value that is
+    /// being counted.
     fn counts(&self) -> impl Iterator<Item = (i32, u64)> {
         let octaves = self.octaves.iter().enumerate().filter_map(|(at, octave)| Some((at, octave.get()?)));
         let counters = octaves.flat_map(|(at, octave)| {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use listwatch_wire::json::{Value, json};
 use parking_lot::Mutex;
 
-/// Requests kept of each sort: enough to see what goes wrong, at most some hundred KiB.
+/// Requests kept of each sort: enough to diagnose a failure, at most some hundred KiB.
 const KEPT: usize = 100;
 /// Characters kept of a path or message: both come from clients and may be long.
 const MAX_TEXT: usize = 512;

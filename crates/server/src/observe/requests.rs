@@ -31,7 +31,7 @@ static DURATIONS: [u64; 23] = [
 /// Microseconds in the unit of the text.
 const SECOND: f64 = 1e6;
 
-/// The codes this server answers; whatever else comes is counted as 0.
+/// The codes of this server's responses; any other is counted as 0.
 const CODES: [u16; 23] = [
     101, 200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 406, 409, 410, 412, 413, 415, 422, 429, 500, 501,
     503, 504,

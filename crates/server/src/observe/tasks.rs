@@ -51,7 +51,7 @@ impl Tasks {
                 return;
             }
             let why = end.err().map_or_else(|| "it returned".to_owned(), |error| error.to_string());
-            tracing::error!(task = name, %why, "a background task has ended; the server cannot go on");
+            tracing::error!(task = name, %why, "a background task has ended; the server cannot continue");
             state.over.store(true, Ordering::Relaxed);
             tasks.ended.notify_waiters();
         });

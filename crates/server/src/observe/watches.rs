@@ -1,7 +1,7 @@
 //! [`Watches`]: every open watch: its user, selectors, position and lag, and the counters of watch events.
 //!
 //! A watch holds a [`WatchTicket`] as long as it lasts and counts into it without a lock; only opening and closing
-//! touch the shared table. Lag is computed when somebody looks, from the watch's position and the backlog of its view
+//! touch the shared table. Lag is computed on demand, from the watch's position and the backlog of its view
 //! ([`WatchBacklog`], implemented by the cache's view): nothing is stored per event. A request is counted in
 //! `apiserver_request_total` when its watch ends, as in kube-apiserver. The owner is `verbs/watch`.
 
@@ -222,7 +222,7 @@ impl WatchTicket {
         self.request = Some(LastingRequest::new(request, code));
     }
 
-    /// Counts frames that were handed to the connection, and notes the position they lead to.
+    /// Counts frames that were passed to the connection, and records the position after them.
     pub(crate) fn sent(&self, frames: &[Bytes], position: Revision) {
         let bytes: usize = frames.iter().map(Bytes::len).sum();
         let watch = &self.watch;

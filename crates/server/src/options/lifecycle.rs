@@ -88,7 +88,7 @@ impl Default for LifecycleOptions {
 pub enum NamespaceObjects {
     /// Not at all.
     Never,
-    /// With the first Pod, the first thing that uses them: a namespace that only holds other objects stays as it was made.
+    /// With the first Pod, which is what uses them: a namespace that only holds other objects stays as it was made.
     WithFirstPod,
     /// When it is created, as in a cluster with a controller manager.
     AtOnce,

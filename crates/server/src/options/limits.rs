@@ -95,8 +95,8 @@ pub struct RequestLimits {
     /// Answers above this are compressed for clients that allow it. Default 128 KiB, as in kube-apiserver: below it
     /// the gain is not worth the time.
     pub gzip_above: usize,
-    /// Bytes of all compressors together, about 256 KiB each. Default 32 MiB: a client that does not read keeps its compressor. Responses
-    /// beyond the bound are sent uncompressed.
+    /// Bytes of all compressors together, about 256 KiB each. Default 32 MiB: a client that does not read keeps its
+    /// compressor. Responses beyond the bound are sent uncompressed.
     pub gzip_bytes: usize,
     /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Default 4 MiB, above
     /// the lists of most clusters: longer lists are encoded twice.
@@ -104,7 +104,7 @@ pub struct RequestLimits {
     /// The bytes that all protobuf lists together may keep, so that hundreds of clients that do not read hold no more than this.
     /// Default 64 MiB. A list beyond the bound is encoded twice.
     pub protobuf_lists_bytes: usize,
-    /// The size of one piece of a streamed answer. Default 64 KiB: big enough to fill TLS records, small enough to
+    /// The size of one piece of a streamed response. Default 64 KiB: big enough to fill TLS records, small enough to
     /// stay in the CPU's second-level cache.
     pub piece_bytes: usize,
 }
@@ -148,8 +148,8 @@ pub struct CacheLimits {
     /// The longest time such a snapshot is kept: it holds on to every object that has changed since. Default 5 min,
     /// as long as kube-apiserver keeps history in etcd; clients ask for the next page within seconds.
     pub pinned_for: Duration,
-    /// Bytes of stored objects whose parsed trees are kept: of recent writes, for their readers and the next write, and of objects
-    /// that decide about others. Default 768 KiB. A tree takes about three times as much memory.
+    /// Bytes of stored objects whose parsed trees are kept: of recent writes, for their readers and the next write, and
+    /// of objects that decide about others. Default 768 KiB. A tree takes about three times as much memory.
     pub recent_bytes: usize,
     /// Objects per page when an old state is read from the engine. Default 500, client-go's page.
     pub engine_page: usize,
@@ -169,6 +169,16 @@ impl Default for CacheLimits {
 
 /// Timeouts and bounds of watches. None of them cuts off a watcher for being slow: it is only limited in what it
 /// holds.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_server::{Options, WatchLimits};
+///
+/// // For a test of a client that must survive the end of its watches.
+/// let watch = WatchLimits { min_timeout: Duration::from_secs(1), ..WatchLimits::default() };
+/// let options = Options { watch, ..Options::default() };
+/// assert!(options.watch.bookmark_every > options.watch.min_timeout);
+/// ```
 #[doc(alias = "MinRequestTimeout")]
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {
@@ -186,8 +196,9 @@ pub struct WatchLimits {
     pub recheck_every: Option<Duration>,
     /// Bytes of objects that a watcher takes at a time. Default 256 KiB. A client that does not read holds that much.
     pub batch_bytes: usize,
-    /// Bytes of the long selectors of all open watches, those above 1 KiB. Default 16 MiB. A selector is kept in a form that takes up about ten
-    /// times its text for as long as the watch is open, and is held against every change. More are answered 429.
+    /// Bytes of the long selectors of all open watches, those above 1 KiB. Default 16 MiB. A selector is kept in a form
+    /// that takes up about ten times its text for as long as the watch is open, and is held against every change. More
+    /// are answered 429.
     pub selector_bytes: usize,
     /// The part of it that one user has at most. Default 2 MiB, thirty of the longest selectors that fit into a request.
     pub user_selector_bytes: usize,

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
     /// Connects at all. Default true. If it is false, logs, exec, attach, port-forward and proxies end with an error that
-    /// says so, after all checks that need no connection.
+    /// reports that, after all checks that need no connection.
     pub enabled: bool,
     /// The types of node addresses to connect to, the first one that a node has wins. Default as in kube-apiserver:
     /// Hostname, InternalDNS, InternalIP, ExternalDNS, ExternalIP.
@@ -26,7 +26,7 @@ pub struct NodeOptions {
     /// The port of kubelets whose node does not name one. Default 10250.
     pub kubelet_port: u16,
     /// Proxies to Pods and nodes on loopback, link-local and other special addresses too. Default false, as in
-    /// kube-apiserver: whoever may write the status of a Pod could reach what listens on this machine. For tests.
+    /// kube-apiserver: a user who may write the status of a Pod could reach services of this machine. For tests.
     pub special_addresses: bool,
     /// Logs, tunnels and proxied requests at one time (429 above it). Default 4,000: each takes two file descriptors and some
     /// 50 KB. A quarter more is for users with at most eight.

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::closed::ClosedByEof;
 use super::{WebhookAddress, WebhookConnection, words};
 
-/// Time to connect where nothing else says how long, as in Go's client.
+/// The default time to connect, as in Go's client.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects within the time that the target has for it.
@@ -41,7 +41,7 @@ async fn dial(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     handshake(ClosedByEof(tls.map_err(|error| words::unverified(&error))?)).await
 }
 
-/// Connects to the first address of a host that answers.
+/// Connects to the first address of a host that accepts.
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "lookup found no address");
     for address in lookup_host((host, port)).await? {
@@ -60,7 +60,7 @@ async fn tcp_to(address: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(address).await
 }
 
-/// HTTP/1.1 on a connection. The task that serves it ends when the other end closes, or when nobody holds the sender any
+/// HTTP/1.1 on a connection. The task that serves it ends when the peer closes, or when the sender has been dropped
 /// more.
 async fn handshake<S>(stream: S) -> Result<WebhookConnection, String>
 where

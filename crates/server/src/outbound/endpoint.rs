@@ -61,7 +61,7 @@ impl Endpoint {
         Ok(Self { place, path: clean_path(url.path()), tls, trust })
     }
 
-    /// Posts a body; returns the body of the answer. `locate` finds the address behind a port of a Service.
+    /// Posts a body; returns the body of the response. `locate` finds the address behind a port of a Service.
     ///
     /// The timeout is also sent to the webhook as a parameter, as kube-apiserver does, so that it can give up in time.
     ///

@@ -1,4 +1,4 @@
-//! The headers that tell an extension API server the user of a request (`X-Remote-User` and the others).
+//! The headers that pass the user of a request to an extension API server (`X-Remote-User` and the others).
 //!
 //! It trusts them because the connection has the front proxy's client certificate. So headers of these names in a client's
 //! request are removed first, or any client could claim any identity.

@@ -1,7 +1,7 @@
 //! [`IdleConnections`]: connections to webhooks that are kept open between calls.
 //!
-//! A target may never be called again: its configuration was deleted, or names another address now. So a connection that was unused for
-//! the idle timeout is closed by a timer. Connections are opened in `mod.rs`.
+//! A target may never be called again: its configuration was deleted, or names another address now. So a connection
+//! that was unused for the idle timeout is closed by a timer. Connections are opened in `mod.rs`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -81,9 +81,9 @@ struct Context {
 /// A problem with the kubeconfig, without any secret in it.
 pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     let text = file(path)?;
-    // What a parser says may quote the line, and the line may be a key.
+    // The message of a parser may quote the line, and the line may be a key.
     let config: WebhookKubeconfig =
-        files::parse_yaml(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
+        files::parse_yaml(&text).map_err(|_| format!("{} is not a kubeconfig", path.display()))?;
     let beside = path.parent().unwrap_or(Path::new("."));
     let context = config.contexts.iter().find(|context| context.name == config.current_context);
     let context = &context.ok_or("the kubeconfig has no current context")?.context;

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebhookLimits {
-    /// Bytes of an answer. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
+    /// Bytes of a response. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
     pub response_bytes: usize,
-    /// Values of an answer or of the patch in it, as JSON: as a tree each takes 80 bytes or more. As many as the largest object
+    /// Values of a response or of the patch in it, as JSON: as a tree each takes 80 bytes or more. As many as the largest object
     /// can have.
     pub answer_values: usize,
     /// Connections kept per webhook between calls. More may be open while they are used.
@@ -25,12 +25,14 @@ pub struct WebhookLimits {
     pub conversion_bytes: usize,
     /// Time that a conversion webhook has to answer, as in kube-apiserver.
     pub conversion_timeout: Duration,
-    /// Bytes of the discovery document of an extension API server, which is kept as a tree. Those of Kubernetes have 20 KB at most;
-    /// a server with a larger one is not available.
+    /// Bytes of the discovery document of an extension API server, which is kept as a tree. Those of Kubernetes have 20
+    /// KB at most; a server with a larger one is not available.
     pub discovery_bytes: usize,
-    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones are not merged.
+    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones
+    /// are not merged.
     pub openapi_bytes: usize,
-    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest priority first.
+    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest
+    /// priority first.
     pub merged_openapi_bytes: usize,
 }
 

@@ -4,15 +4,16 @@
 //! Written on hyper's connection level instead of a general client, because certificates are verified per target (the
 //! CA bundle of a webhook or APIService), responses are bounded in bytes, and the messages are those of Go's client:
 //! they end up in Status messages and conditions that users know. A request on a kept connection that fails before
-//! any answer is sent once more on a new one, since the other end may just have closed it; nothing else is retried
+//! any response is sent once more on a new one, since the other end may just have closed it; nothing else is retried
 //! here.
 //!
 //! Unlike in kube-apiserver, redirects are not followed: a webhook could make this server send requests to any address
 //! that it reaches.
 //!
-//! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`KubeletTls`] what
-//! kubelets are shown, [`tls`] the verification, [`dial`] makes connections, [`words`] has the texts of failures. Deadlines are the
-//! callers': `admission/webhook`, `api/convert.rs`, `forward/`, `lifecycle/api_services.rs` and `auth`.
+//! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`KubeletTls`]
+//! what kubelets are shown, [`tls`] the verification, [`dial`] makes connections, [`words`] has the texts of failures.
+//! Deadlines are the callers': `admission/webhook`, `api/convert.rs`, `forward/`, `lifecycle/api_services.rs` and
+//! `auth`.
 
 mod body;
 mod closed;
@@ -128,7 +129,7 @@ pub(crate) struct BusyConnection {
 }
 
 impl BusyConnection {
-    /// Leaves the connection to others: its answer has been read to the end.
+    /// Leaves the connection to others: its response has been read to the end.
     pub(crate) fn keep(self) {
         self.idle.put(self.key, self.connection);
     }
@@ -148,7 +149,7 @@ impl WebhookClient {
         Self { limits, idle: Arc::new(IdleConnections::new(limits.idle_connections, limits.idle_timeout)) }
     }
 
-    /// Makes a request and returns the body of an answer with a code of success.
+    /// Makes a request and returns the body of a response with a code of success.
     ///
     /// # Errors
     /// The target cannot be reached, the response is larger than [`WebhookLimits::response_bytes`], or the code is
@@ -174,11 +175,11 @@ impl WebhookClient {
         answer.map_err(ExchangeError::into_call).and_then(words::successful)
     }
 
-    /// Sends a request; returns the head of the answer, and the connection for when its body has been read.
+    /// Sends a request; returns the head of the response, and the connection for when its body has been read.
     ///
     /// # Errors
     ///
-    /// The target cannot be reached. A kept connection that fails before an answer is replaced by a new one, once. A body
+    /// The target cannot be reached. A kept connection that fails before a response is replaced by a new one, once. A body
     /// that comes while it is sent cannot be sent twice, so that its request takes no kept connection.
     pub(crate) async fn send(
         &self,
@@ -211,7 +212,7 @@ impl WebhookClient {
         self.ask(target, connection, request).await.map_err(|error| SendError::Failed(describe(&error)))
     }
 
-    /// Sends a request over a connection and returns the head of the answer.
+    /// Sends a request over a connection and returns the head of the response.
     async fn ask(
         &self,
         target: &WebhookAddress,
@@ -222,7 +223,7 @@ impl WebhookClient {
         Ok((answer, BusyConnection { connection, key: target.key(), idle: Arc::clone(&self.idle) }))
     }
 
-    /// Sends a request and reads the answer.
+    /// Sends a request and reads the response.
     pub(crate) async fn fetch(
         &self,
         target: &WebhookAddress,
@@ -235,7 +236,7 @@ impl WebhookClient {
         Ok(Response::from_parts(head, body))
     }
 
-    /// Sends a request and reads its answer; the connection is kept only after the body was read to its end.
+    /// Sends a request and reads its response; the connection is kept only after the body was read to its end.
     async fn exchange(
         &self,
         target: &WebhookAddress,
@@ -287,7 +288,7 @@ impl WebhookClient {
 
 /// The failure of an exchange.
 enum ExchangeError {
-    /// The connection was closed before an answer began: a kept connection may have been too old.
+    /// The connection was closed before a response began: a kept connection may have been too old.
     Unsent(String),
     Failed(CallError),
 }
@@ -305,12 +306,12 @@ impl ExchangeError {
 /// Go's message for an expired deadline.
 const LATE: &str = "context deadline exceeded";
 
-/// The error of a deadline that has passed, in Go's words.
+/// The error of a deadline that has passed, with Go's text.
 fn too_late() -> CallError {
     CallError::Transport(LATE.to_owned())
 }
 
-/// Larger answers are not read to their end: the server must not be made to hold what a webhook sends.
+/// Larger responses are not read to their end: the server must not be made to hold what a webhook sends.
 fn too_large(limit: usize) -> CallError {
     CallError::Answer(format!("the response is larger than {limit} bytes"))
 }
@@ -332,12 +333,12 @@ fn repeated(request: &Request<OutboundBody>, body: OutboundBody) -> Request<Outb
     again
 }
 
-/// Returns true if a request failed before any part of an answer came.
+/// Returns true if a request failed before any part of a response came.
 fn is_unsent(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed() || error.is_incomplete_message()
 }
 
-/// `EOF` is what Go's client says of a connection that ends, and what users search for.
+/// `EOF` is the text of Go's client for a connection that ends, and what users search for.
 fn describe(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_closed() {
         "EOF".to_owned()

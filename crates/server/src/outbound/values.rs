@@ -1,7 +1,7 @@
 //! [`has_more_values`]: the number of values in a JSON text, before it is parsed.
 //!
-//! A value of two bytes takes some 80 in memory: an answer of 16 MB without any text would be a tree of more than 400 MB. Bytes alone do
-//! not bound what a webhook can have this server hold.
+//! A value of two bytes takes some 80 in memory: a response of 16 MB without any text would be a tree of more than 400
+//! MB. Bytes alone do not bound what a webhook can have this server hold.
 
 /// Returns true if a text has more than `most` values. Texts that are not JSON may have any number.
 pub(crate) fn has_more_values(text: &[u8], most: usize) -> bool {

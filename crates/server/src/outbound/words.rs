@@ -1,4 +1,4 @@
-//! Failures of outgoing requests in the words of Go's HTTP and Kubernetes clients.
+//! Failures of outgoing requests with the messages of Go's HTTP and Kubernetes clients.
 //!
 //! They appear in Status messages, conditions and logs that users know from kube-apiserver and search for. [`CallError`]
 //! separates failed requests, whose messages name the request (`Post "URL": …`), from unusable responses.
@@ -12,17 +12,17 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use rustls::{CertificateError, InvalidMessage};
 
-/// Bytes of an answer's text that a message repeats, as in client-go.
+/// Bytes of a response's text that a message repeats, as in client-go.
 const REPEATED: usize = 2048;
 
 /// The failure of a call.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// No answer came.
+    /// No response came.
     Transport(String),
     /// A response that cannot be parsed.
     Answer(String),
-    /// An answer with a code that another attempt would bring again, such as 401.
+    /// A response with a code that another attempt would bring again, such as 401.
     Refused(String),
     /// An answer with a code that another attempt may not bring again: 429, 500 and 504, which client-go repeats.
     Passing(String),
@@ -35,14 +35,14 @@ impl CallError {
         }
     }
 
-    /// An answer that broke off.
+    /// A response that broke off.
     pub(super) fn unread(why: &str) -> Self {
         let text = "unexpected error when reading response body. Please retry. Original error";
         Self::Answer(format!("{text}: {why}"))
     }
 }
 
-/// Returns the body of an answer with a code of success, and what client-go says about others.
+/// Returns the body of a response with a code of success, and client-go's error for others.
 pub(super) fn successful(answer: Response<Bytes>) -> Result<Bytes, CallError> {
     let (head, body) = answer.into_parts();
     if (200..=206).contains(&head.status.as_u16()) {
@@ -70,7 +70,7 @@ fn content_type(headers: &HeaderMap) -> Option<&str> {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
 }
 
-/// The text for a code and whatever came with it.
+/// The text for a code and a body.
 pub(crate) fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
     let is_text = content_type(headers).is_none_or(|ty| ty.starts_with("text/"));
     let text = String::from_utf8_lossy(body.get(..REPEATED.min(body.len())).unwrap_or_default());
@@ -97,13 +97,13 @@ pub(crate) fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> S
     }
 }
 
-/// A request that got no answer.
+/// A request that got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
     /// No connection was made.
     #[error("{0}")]
     Unconnected(String),
-    /// The connection ended before an answer came.
+    /// The connection ended before a response came.
     #[error("{0}")]
     Failed(String),
 }

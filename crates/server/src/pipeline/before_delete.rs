@@ -52,7 +52,7 @@ pub(super) fn decide(
     if object == *stored { Verdict::Keep } else { Verdict::Mark(object) }
 }
 
-/// An object that goes at once is shown as it was.
+/// An object that is deleted at once is shown as it was.
 fn without_mark(object: Value, stored: &Value) -> Value {
     if stored.at("metadata").has("deletionTimestamp") { object } else { stored.clone() }
 }
@@ -75,7 +75,7 @@ fn is_event(object: &Value) -> bool {
     object.text("kind") == "Event" && matches!(object.text("apiVersion"), "v1" | "events.k8s.io/v1")
 }
 
-/// The policy of kinds whose dependents are orphaned unless the deletion or a finalizer says otherwise.
+/// The policy of kinds whose dependents are orphaned unless the deletion or a finalizer chooses another.
 fn default_policy(object: &Value) -> Option<Propagation> {
     let kind = (object.text("apiVersion"), object.text("kind"));
     let finalizers = object.at("metadata").list("finalizers");

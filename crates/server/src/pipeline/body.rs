@@ -25,9 +25,9 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The bytes of an unreadable body that its error message shows.
 const SHOWN_BYTES: usize = 30;
 
-/// The most values of a body that defaults may be added to: objects, lists, and nulls in their place. `{}` is 3 bytes in a body and
-/// hundreds once its defaults are in it, so that the size of a body alone bounds little. An object of the largest size that can be stored
-/// has fewer: each has a name or contents.
+/// The most values of a body that defaults may be added to: objects, lists, and nulls in their place. `{}` is 3 bytes
+/// in a body and hundreds once its defaults are in it, so that the size of a body alone bounds little. An object of the
+/// largest size that can be stored has fewer: each has a name or contents.
 const MOST_PARTS: usize = 200_000;
 
 /// Refuses a body of too many parts.
@@ -141,8 +141,8 @@ pub(crate) fn decode(
     wrong_kind.map_or(Ok(decoded), Err)
 }
 
-/// Reads an object as [`decode`] does, and returns the error for a custom object of another kind with it, which kube-apiserver finds
-/// when it validates the object. An update checks the name of the object first.
+/// Reads an object as [`decode`] does, and returns the error for a custom object of another kind with it, which
+/// kube-apiserver finds when it validates the object. An update checks the name of the object first.
 ///
 /// # Errors
 /// As for [`decode`].
@@ -243,7 +243,7 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
 }
 
 /// The media type in lower case, without parameters. A type with parameters that cannot be read is returned as it is, and is one
-/// that nobody knows.
+/// that no server knows.
 pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
     let content_type = content_type.unwrap_or_default();
     let (media, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));

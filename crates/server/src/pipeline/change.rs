@@ -181,8 +181,9 @@ impl ObjectChange<'_> {
         settle(object, sent, self.request.namespace.as_deref(), None, warnings)
     }
 
-    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings. A Service that comes into being
-    /// by a write of its status gets no addresses, since in kube-apiserver the path of the status does not allocate.
+    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings. A Service that
+    /// comes into being by a write of its status gets no addresses, since in kube-apiserver the path of the status does
+    /// not allocate.
     pub(crate) async fn prepare_new(
         &self,
         reservation: &Reservation<'_>,
@@ -374,7 +375,7 @@ impl OwnersChecked {
 
 /// Returns true if an object that is being deleted has nothing left to wait for.
 ///
-/// The one place that decides when a marked object goes, for writes of clients and of controllers alike.
+/// The one place that decides when a marked object is deleted, for writes of clients and of controllers alike.
 pub(crate) fn is_done(object: &Value) -> bool {
     let meta = object.at("metadata");
     let is_held = || {

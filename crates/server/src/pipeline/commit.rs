@@ -2,7 +2,7 @@
 //! that the stored object is still the one that was read.
 //!
 //! Quotas and claims on addresses are written in the same transaction, so that an object is never stored without its charges
-//! and claims. A condition that fails is no error: [`CommitConflict`] carries the newer object back to
+//! and claims. A condition that fails is not an error: [`CommitConflict`] carries the newer object back to
 //! [`transaction`](super::transaction), which decides again.
 
 use std::sync::Arc;
@@ -186,7 +186,7 @@ async fn claims(
     writes.map_err(|error| storage_status(&error))
 }
 
-/// The stored form, if it has no more than `room` bytes and is no deeper than what can be read again. As in
+/// The stored form, if it has no more than `room` bytes and is not deeper than what can be read again. As in
 /// kube-apiserver, an object that does not fit is tried once more without `managedFields`, which repeat all field names
 /// and are nested deeper than the fields.
 ///

@@ -229,7 +229,7 @@ async fn end_dry_run(
     Ok(Done::Dry { object, created: true, removed: false })
 }
 
-/// An object that is being deleted still has its name, which the message says, because waiting helps.
+/// An object that is being deleted still has its name; the message mentions it, because waiting helps.
 fn taken(target: &Target<'_>, there: Option<&Stored>) -> Status {
     let mut status = exists(target);
     if there.is_some_and(|there| there.value.at("metadata").has("deletionTimestamp")) {

@@ -138,7 +138,8 @@ pub(crate) async fn delete_target(
     Ok(done)
 }
 
-/// Removes an object that is marked and whose grace period is over. A kubelet that saw the mark may have done so first, which is as good.
+/// Removes an object that is marked and whose grace period is over. A kubelet that saw the mark may have done so first,
+/// which is equivalent.
 async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<CachedObject>) -> Result<Done, Status> {
     let uid = marked.field("metadata.uid").unwrap_or_default();
     let same = |stored: &&Stored| stored.value.at("metadata").text("uid") == uid;
@@ -154,7 +155,7 @@ async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<CachedObject
     }
 }
 
-/// The answer to the unsafe deletion of an object that can be read: it must be deleted in the ordinary way.
+/// The response to the unsafe deletion of an object that can be read: it must be deleted in the ordinary way.
 fn readable(target: &Target<'_>, revision: Revision) -> Status {
     target.conflict(&format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: {revision}, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",

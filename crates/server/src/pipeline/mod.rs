@@ -5,11 +5,11 @@
 //!
 //! 1. decode the [`body`] (or the [`mod@patch`]) and check it against its path ([`target`]);
 //! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
-//! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation with the rights of [`claims`], validating
-//!    admission;
-//! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the stored object
-//!    is still the one that was read; on a conflict, step 3 is repeated with the newer object. The [`origin`] of the change is
-//!    stored with it.
+//! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation with the
+//!    rights of [`claims`], validating admission;
+//! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the
+//!    stored object is still the one that was read; on a conflict, step 3 is repeated with the newer object. The
+//!    [`origin`] of the change is stored with it.
 //!
 //! [`mod@create`] has all steps of a POST, [`mod@delete`] those of a deletion ([`before_delete`] decides it, [`unreadable`] if
 //! the object is damaged), [`internal`] those of the server's own writes. The watch cache receives a write through the log of
@@ -150,7 +150,7 @@ pub(crate) struct Answer {
     pub warnings: Vec<String>,
 }
 
-/// The body of an answer, before it is encoded in the negotiated form.
+/// The body of a response, before it is encoded in the negotiated form.
 #[derive(Clone, Debug)]
 pub(crate) enum AnswerBody {
     /// A stored object; make one with [`crate::cache::Collection::object`] from the bytes that were written and the
@@ -165,7 +165,7 @@ pub(crate) enum AnswerBody {
 }
 
 impl Answer {
-    /// An answer with a document that is not a stored object.
+    /// A response with a document that is not a stored object.
     pub(crate) fn document(code: u16, document: listwatch_wire::json::Value) -> Self {
         Self { code, body: AnswerBody::Document(document), warnings: Vec::new() }
     }
@@ -174,7 +174,7 @@ impl Answer {
         Self { code, body: AnswerBody::Status(status), warnings: Vec::new() }
     }
 
-    /// Replaces the warnings of the answer.
+    /// Replaces the warnings of the response.
     pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self

@@ -35,7 +35,7 @@ pub(crate) struct ParsedPatch {
 ///
 /// # Errors
 ///
-/// 400 for a body that is no patch of its type, 413 for too many operations or parts.
+/// 400 for a body that is not a patch of its type, 413 for too many operations or parts.
 pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPatch, Status> {
     let body = &request.body;
     let mut strict_decoding_errors = Vec::new();

@@ -3,7 +3,7 @@
 //! A verb decides from the stored object what should be stored. It decides on the cached object first, which is
 //! nearly always current and costs no read. The engine writes only if the object is still at that revision; otherwise
 //! it returns the newer one and the verb decides again. Before an error or "nothing to do" becomes the response, the
-//! engine is asked if the cached object was current, so that no client sees its own earlier write ignored.
+//! engine is queried for the current object, so that no client sees its own earlier write ignored.
 //!
 //! Deciding is `change.rs` and `delete.rs`; encoding, the bounds on size and depth and the write itself are in `commit.rs`. This
 //! loop is independent of the verb: it repeats the verb's decision until the commit succeeds.
@@ -22,7 +22,7 @@ use crate::pipeline::commit::{Commit, CommitConflict, keep, remove, store};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
 
-/// The decision of a verb about the stored object. It is only tried: the commit may fail and the verb be asked again.
+/// The tentative decision of a verb about the stored object: the commit may fail, and the verb then decides again.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Store a new object where there is none.
@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
     Write(Value),
     /// Store an object that is being deleted. The size limit does not apply, or it could never be deleted.
     Mark(Value),
-    /// Take the object away; this is its last state.
+    /// Remove the object; this is its last state.
     Remove(Value),
     /// Leave it as it is.
     Keep,
@@ -42,14 +42,14 @@ pub(crate) enum Verdict {
 pub(crate) enum Done {
     /// Stored, or already so.
     Stored { object: Arc<CachedObject>, created: bool },
-    /// Taken away; the last state under its last revision, and the revision at which it went.
+    /// Removed: the last state under its last revision, and the revision of the deletion.
     Removed { object: Arc<CachedObject>, at: Revision },
     /// Would have been done.
     Dry { object: Value, created: bool, removed: bool },
 }
 
 impl Done {
-    /// The answer of a create, update or patch.
+    /// The response of a create, update or patch.
     pub(crate) fn answer(self) -> Answer {
         let (code, body) = match self {
             Self::Stored { object, created } => (if created { 201 } else { 200 }, AnswerBody::Object(object)),
@@ -77,7 +77,7 @@ pub(crate) trait Decide: Send {
     }
 }
 
-/// A decision that waits for nothing.
+/// A decision without waiting.
 impl<F: FnMut(Option<&Stored>) -> Result<Verdict, Status> + Send> Decide for F {
     fn decide(
         &mut self,

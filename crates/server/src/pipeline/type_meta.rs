@@ -9,7 +9,7 @@ use listwatch_wire::{Status, go};
 
 use crate::pipeline::body::{Expected, summary};
 
-/// The text about a body that is no object, in which no type can be found.
+/// The text about a body that is not an object, in which no type can be found.
 pub(crate) fn no_type(value: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
@@ -20,7 +20,7 @@ pub(crate) fn no_type(value: &Value) -> String {
 /// `kind` or `apiVersion` of a body; empty if it has none.
 ///
 /// # Errors
-/// The message about a value that is no text.
+/// The message about a value that is not a text.
 pub(crate) fn type_text<'a>(fields: &'a Map, key: &str) -> Result<&'a str, String> {
     match fields.get(key) {
         None | Some(Value::Null) => Ok(""),
@@ -84,7 +84,7 @@ struct NamedType<'a> {
 /// Reads the type of a body.
 ///
 /// # Errors
-/// 400 for a type that is no text, a custom object without a kind, and an `apiVersion` that is none.
+/// 400 for a type that is not a text, a custom object without a kind, and an `apiVersion` that is none.
 fn named_type<'a>(fields: &'a Map, expected: Expected<'_>, bytes: &[u8]) -> Result<NamedType<'a>, Status> {
     let text = |key: &str| type_text(fields, key).map_err(|why| unrecognized(expected, bytes, &why));
     let (kind, sent_version) = (text("kind")?, text("apiVersion")?);

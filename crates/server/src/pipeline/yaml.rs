@@ -70,7 +70,7 @@ pub(crate) fn unmarshal_errors(repeated: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", repeated.join("\n  "))
 }
 
-/// Of duplicate keys the last wins, as in kube-apiserver.
+/// The last of duplicate keys wins, as in kube-apiserver.
 fn lenient() -> Options {
     serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, legacy_octal_numbers: true }
 }
@@ -167,7 +167,7 @@ mod tests {
         assert!(read(b"a: [b").is_err());
     }
 
-    /// `replicas: 10.0` was refused, because a float is no integer.
+    /// `replicas: 10.0` was refused, because a float is not an integer.
     #[test]
     fn whole_numbers_are_integers_however_they_are_written() {
         let value = read(b"a: 10.0\nb: [1e3, .5e1, 0.5]\n").unwrap().value;

@@ -50,7 +50,7 @@ pub(crate) struct ExtensionServer {
 
 /// The discovery document of an extension API server.
 ///
-/// Replaced as a whole by the controller, so discovery never mixes two answers.
+/// Replaced as a whole by the controller, so discovery never mixes two responses.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     /// Its APIResourceList.
@@ -63,7 +63,7 @@ pub(crate) struct ExtensionOpenApi {
     pub(crate) v3: Option<(String, Bytes)>,
     /// The part about its group and version.
     pub(crate) v2: Option<(String, Bytes)>,
-    /// The tag that the server gave to its v2 document.
+    /// The ETag of its v2 document.
     pub(crate) v2_tag: Option<HeaderValue>,
     /// The time to ask for v2 again.
     pub(crate) v2_due: Option<Instant>,

@@ -15,7 +15,7 @@ use crate::registry::managed::Tracking;
 use crate::registry::view::ObjectView;
 
 const ELEMENTS: usize = 100;
-/// Four times the input takes four times the steps; sorting and searching sorted things take a little more.
+/// Four times the input takes four times the steps; sorting and binary search take a little more.
 const MOST: f64 = 5.0;
 
 /// The steps of everything that happens to an object on its way into the store and through its changes.

@@ -1,8 +1,9 @@
 //! [`RecentlyValid`]: objects of one kind that were created lately and found valid.
 //!
-//! Controllers create many objects from one template, which differ in their names and little else. The rules for a part of a new
-//! object depend on nothing but what is in it, so a part that equals the same part of an object that was found valid a moment ago is
-//! valid too. It is made to share that one's tree, which is smaller, and by which validation recognises it.
+//! Controllers create many objects from one template, which differ in their names and little else. The rules for a part
+//! of a new object depend on nothing but what is in it, so a part that equals the same part of an object that was found
+//! valid a moment ago is valid too. It is made to share that one's tree, which is smaller, and by which validation
+//! recognises it.
 //!
 //! Updates need none of this: they share with the stored object what they do not change.
 
@@ -23,8 +24,8 @@ const LARGEST: usize = 32 << 10;
 pub(super) struct RecentlyValid(Mutex<VecDeque<Value>>);
 
 impl RecentlyValid {
-    /// Makes an object share the parts that it has in common with one of the same template. Elements of lists are paired by index, as
-    /// validation does.
+    /// Makes an object share the parts that it has in common with one of the same template. Elements of lists are
+    /// paired by index, as validation does.
     pub(super) fn share(&self, object: &mut Value) {
         let Some(known) = self.find(object) else { return };
         let Some(fields) = object.as_object_mut() else { return };
@@ -45,7 +46,7 @@ impl RecentlyValid {
         valid.iter().rev().find(|known| template(known) == Some(prefix)).cloned()
     }
 
-    /// Remembers an object that was found valid, unless one is known that has all its fields. What is named by its sender is not
+    /// Records an object that was found valid, unless one with all its fields is recorded. What is named by its sender is not
     /// made from a template as a rule.
     pub(super) fn add(&self, object: &Value, known: Option<&Value>) {
         // An object of a known template adds nothing.

@@ -32,7 +32,8 @@ pub struct Registry {
     served: ArcSwap<Served>,
     /// Groups and versions that extension API servers serve.
     pub(crate) remotes: ExtensionServers,
-    /// Group and version of everything that definitions serve. The controller of APIServices receives them from that of definitions.
+    /// Group and version of everything that definitions serve. The controller of APIServices receives them from that of
+    /// definitions.
     pub(crate) custom_versions: tokio::sync::watch::Sender<BTreeSet<(String, String)>>,
     /// Serialises writers, so that none publishes over another.
     change: Mutex<()>,
@@ -176,8 +177,9 @@ impl Served {
     }
 }
 
-/// Returns true if a definition of this name would share paths or stored objects with a built-in kind: it is never served, and its
-/// deletion deletes nothing. Whoever may write definitions could otherwise write roles and bindings past every check of them.
+/// Returns true if a definition of this name would share paths or stored objects with a built-in kind: it is never
+/// served, and its deletion deletes nothing. Otherwise, users who may write definitions could write roles and bindings
+/// past every check.
 pub(crate) fn is_builtin(definition: &str) -> bool {
     listwatch_kinds::all().iter().any(|kind| {
         storage_name(kind) == definition || definition.split_once('.') == Some((kind.plural, kind.group))

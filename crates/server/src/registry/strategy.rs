@@ -71,7 +71,8 @@ pub(crate) trait Strategy: TreeMaker {
     /// tables and checks compare with `old` for that.
     fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError>;
 
-    /// The fields besides metadata that an object has with nothing set, as JSON behind a comma: what bookmarks of a watch consist of.
+    /// The fields besides metadata that an object has with nothing set, as JSON behind a comma: what bookmarks of a
+    /// watch consist of.
     fn zero_fields(&self) -> &[u8] {
         b""
     }
@@ -101,7 +102,7 @@ pub(crate) trait Strategy: TreeMaker {
 
     /// Returns true if a DELETE answers with the object.
     ///
-    /// Otherwise the answer is a Status with the name and uid.
+    /// Otherwise the response is a Status with the name and uid.
     fn returns_deleted_object(&self) -> bool;
 
     /// The finalizers that an object of this kind gets when it is deleted, besides its own.

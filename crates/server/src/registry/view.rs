@@ -3,7 +3,7 @@
 //!
 //! A write through a view is the stored object with only that part taken from the request, so that a kubelet with
 //! permission for `pods/status` cannot change a spec. Subresources with kinds of their own (`scale`, `binding`,
-//! `eviction`, `token`) are no views: see `subresources/`. Resetting fields of the whole object and its status is the
+//! `eviction`, `token`) are not views: see `subresources/`. Resetting fields of the whole object and its status is the
 //! strategy's ([`super::strategy`]).
 
 use listwatch_kinds::prepare::{bump_generation, pod_amounts, stamp_conditions};

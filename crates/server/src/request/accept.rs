@@ -14,7 +14,7 @@ const SORTED_BY_INSERTION: usize = 12;
 pub(crate) struct AcceptClause<'a> {
     main: &'a str,
     sub: &'a str,
-    /// One unless `q` says otherwise, zero if that is no number. Zero is not treated as a refusal, as in kube-apiserver.
+    /// One unless `q` says otherwise, zero if that is not a number. Zero is not treated as a refusal, as in kube-apiserver.
     quality: f64,
     /// Set if any part of a transformation is named.
     pub(super) transform: Option<AcceptTransform<'a>>,
@@ -47,7 +47,7 @@ pub(crate) fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
         clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
         return clauses;
     }
-    // Not a total order: a type that is spelled out precedes a wildcard whatever their qualities are.
+    // Not a total order: a type that is spelled out precedes a wildcard of any quality.
     for end in 1..clauses.len() {
         for at in (1..=end).rev() {
             let [before, after] = clauses.get_mut(at - 1..=at).unwrap_or_default() else { break };
@@ -80,7 +80,7 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
-    /// Reads a parameter of a media type. Unknown ones are ignored, and a quality that is no number is zero, as in
+    /// Reads a parameter of a media type. Unknown ones are ignored, and a quality that is not a number is zero, as in
     /// kube-apiserver.
     fn set(&mut self, key: &str, value: &'a str) {
         let text = value.trim_matches(' ');

@@ -1,5 +1,6 @@
 //! A request as Kubernetes sees it: [`info`] (verb, resource, name), read once; the negotiated form of the response
-//! ([`negotiate`]), the [`deadline`], the [`history`] of an object, [`stream`]s of many watches and the [`selectors`] of lists and watches.
+//! ([`negotiate`]), the [`deadline`], the [`history`] of an object, [`stream`]s of many watches and the [`selectors`]
+//! of lists and watches.
 //!
 //! Values only: nothing here answers a request. The handler chain (`chain/`) makes these values, the verbs (`verbs/`) use them.
 

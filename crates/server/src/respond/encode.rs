@@ -22,7 +22,7 @@ use crate::respond::{internal, protobuf};
 /// YAML and protobuf parse the document, which is acceptable for rarely requested encodings.
 ///
 /// # Errors
-/// 500 for a document that does not have the type it says, which protobuf cannot express.
+/// 500 for a document that does not have the type it states, which protobuf cannot express.
 pub(crate) fn document(json: Bytes, form: ResponseForm) -> Result<Bytes, Status> {
     Ok(match form.encoding {
         Encoding::Json if form.pretty => pretty(json.trim_ascii_end()).into(),

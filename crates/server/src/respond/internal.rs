@@ -1,7 +1,7 @@
 //! Annotations that hold fields of kube-apiserver's internal types, for versions without such fields.
 //!
-//! kube-apiserver makes tables and metadata-only responses from its internal types, whose metadata does not have these annotations;
-//! whole objects have them. The conversion of objects between versions is `listwatch_kinds::convert`.
+//! kube-apiserver makes tables and metadata-only responses from its internal types, whose metadata does not have these
+//! annotations; whole objects have them. The conversion of objects between versions is `listwatch_kinds::convert`.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, raw};

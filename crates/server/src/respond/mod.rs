@@ -62,7 +62,7 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
     response
 }
 
-/// Keeps browsers from taking an answer for anything else than it says.
+/// Keeps browsers from guessing another content type.
 pub(crate) fn do_not_sniff(response: &mut Response) {
     response.headers_mut().insert(NO_SNIFF, HeaderValue::from_static("nosniff"));
 }
@@ -154,7 +154,7 @@ pub(crate) fn status(status: &Status, form: ResponseForm) -> Response {
 ///
 /// Called last, for every response, errors of the chain included.
 pub(crate) fn finish(mut response: Response, mut audit_id: HeaderValue) -> Response {
-    // HTTP/2 remembers the headers of a connection that are not sensitive, and this one never comes again.
+    // HTTP/2 indexes headers that are not sensitive for the whole connection, and this one does not repeat.
     audit_id.set_sensitive(true);
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);

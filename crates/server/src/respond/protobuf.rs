@@ -18,7 +18,7 @@ use crate::registry::Resource;
 /// Parses the JSON, so a document costs several times what its JSON form does.
 ///
 /// # Errors
-/// 500 for one that is not of the kind it says: the client would read something else than was stored.
+/// 500 for one that is not of the kind it states: the client would read something else than was stored.
 pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
     let value = Value::read(json).map_err(Status::internal)?;
     let encoded = proto::encode(text(&value, "apiVersion"), text(&value, "kind"), &value);

@@ -1,7 +1,7 @@
 //! The style in which YAML writes a text: plain, in quotes, or as a block.
 //!
-//! libyaml chooses by the characters of the text. Words that YAML would take for a number or a boolean are in `yaml_words`; the text is
-//! written by `yaml`.
+//! libyaml chooses by the characters of the text. Words that YAML would take for a number or a boolean are in
+//! `yaml_words`; the text is written by `yaml`.
 
 use super::yaml_words::is_text;
 

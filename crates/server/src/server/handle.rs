@@ -1,4 +1,4 @@
-//! [`Handle`]: a running server, which its owner asks for its address and credentials, and stops.
+//! [`Handle`]: a running server, with its address, its credentials and its shutdown.
 //!
 //! Shutdown is the reverse of the start: no new connections, watches end with a bookmark, requests finish within [`DRAIN`], then
 //! tasks are aborted and the engine is closed. Starting is [`super::Server`]'s.
@@ -21,6 +21,28 @@ use crate::identity::authority::Issued;
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so gracefully.
+///
+/// ```
+/// use std::sync::Arc;
+/// use listwatch_server::{Options, Server};
+/// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let data = tempfile::tempdir()?;
+/// let engine = EmbeddedEngine::open(data.path(), EmbeddedOptions::default()).await?;
+/// let server = Server::start(Options::default(), Arc::new(engine)).await?;
+/// let kubeconfig = server.admin_kubeconfig(); // for kubectl --kubeconfig
+/// assert!(kubeconfig.contains(&server.url()));
+///
+/// tokio::select! {
+///     task = server.failed() => eprintln!("{task} ended; restart the process"),
+///     () = tokio::time::sleep(std::time::Duration::from_millis(10)) => {} // a signal, in a program
+/// }
+/// server.shutdown().await; // the engine is closed, too
+/// # Ok(())
+/// # }
+/// ```
 pub struct Handle {
     /// The address listened on.
     pub(super) address: SocketAddr,

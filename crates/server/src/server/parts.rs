@@ -1,7 +1,7 @@
 //! Parts of the server that are made from options and files at its start, before anything is served.
 //!
-//! An error here ends the start with nothing running. The order in which they are needed is [`super::Server::start`]'s; certificates
-//! are [`crate::identity`]'s.
+//! An error here ends the start with nothing running. The order in which they are needed is [`super::Server::start`]'s;
+//! certificates are [`crate::identity`]'s.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,13 +33,15 @@ pub(super) fn blocking_pool(options: &Options) -> BlockingPool {
 /// # Errors
 ///
 /// The address cannot be bound, with the address in the message.
-pub(super) fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
+pub(super) fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let listening = socket.and_then(|socket| {
         socket.set_reuseaddr(true)?;
         socket.set_keepalive(true)?;
         socket.bind(address)?;
-        socket.listen(BACKLOG)
+        let listener = socket.listen(BACKLOG)?;
+        let bound = listener.local_addr()?;
+        Ok((listener, bound))
     });
     listening.map_err(|source| Error::Bind { address, source })
 }
@@ -48,13 +50,13 @@ pub(super) fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
 ///
 /// # Errors
 ///
-/// A file that cannot be read, or a line that is no token.
+/// A file that cannot be read, or a line that is not a token.
 pub(super) fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
     let Some(path) = &options.token_file else { return Ok(Vec::new()) };
     parse_token_file(&files::read(path)?).map_err(|problem| Error::Content { path: path.clone(), problem })
 }
 
-/// The administrator's token: kept with the CA, so that a kubeconfig written once stays good.
+/// The administrator's token: kept with the CA, so that a kubeconfig written once stays valid.
 ///
 /// Compared with a client certificate it never expires, which is why both are in the kubeconfig: tools choose what
 /// they can.

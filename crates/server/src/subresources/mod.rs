@@ -99,9 +99,9 @@ pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result
     }
 }
 
-/// A question about rights or identities: the answer is the question with its status filled in.
+/// A question about rights or identities: the response is the question with its status filled in.
 ///
-/// Costs no write. What the answer needs from elsewhere, such as a webhook's verdict about a token, is fetched in
+/// Costs no write. What the response needs from elsewhere, such as a webhook's verdict about a token, is fetched in
 /// between.
 async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;

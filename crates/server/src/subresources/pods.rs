@@ -46,7 +46,7 @@ fn success() -> Answer {
 }
 
 /// Decodes the body of a subresource that has its own kind, and puts it into the namespace of the path. Warnings about it are
-/// returned whatever becomes of the request.
+/// returned even if the request fails.
 ///
 /// # Errors
 /// 400 for a body that is not of the kind, or names another namespace.
@@ -137,7 +137,7 @@ fn copy_labels(pod: &mut Value, binding: &Value) {
 ///
 /// # Errors
 ///
-/// 422 for a target that is no node or has no name.
+/// 422 for a target that is not a node or has no name.
 fn check_binding(binding: &Value, name: &str) -> Result<(), Status> {
     let mut errors = field::Errors::new();
     let path = field::Path::root("target");
@@ -276,7 +276,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     Ok(())
 }
 
-/// Says why a budget allows no disruption, in kube-apiserver's words. After a failed sync its figures mean nothing.
+/// Returns kube-apiserver's text for a budget that allows no disruption. After a failed sync its figures mean nothing.
 fn why_exhausted(status: &Map) -> String {
     const REFUSED: &str = "does not allow evicting pods currently";
     let figure = |name| status.int(name).unwrap_or(0);
@@ -299,7 +299,7 @@ fn why_exhausted(status: &Map) -> String {
 ///
 /// # Errors
 ///
-/// The reason in kube-apiserver's words, and the seconds after which to try again.
+/// The reason with kube-apiserver's text, and the seconds after which to try again.
 fn record_disruption(
     budget: &Value,
     (pod_name, pod): (&str, &Value),

@@ -171,12 +171,7 @@ pub(crate) async fn patch(
 /// Not by merging Scales: the field is translated to its path in the target, and ownership is recorded there under
 /// the subresource `scale`.
 async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Result<Answer, Status> {
-    let mut applied = yaml::read(&request.body).map_err(Status::bad_request)?.value;
-    let (version, kind) = (applied.text("apiVersion"), applied.text("kind"));
-    let named = !version.is_empty() && !kind.is_empty();
-    if named && (version, kind) != ("autoscaling/v1", "Scale") {
-        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
-    }
+    let mut applied = read_applied(&request.body)?;
     let (paths, target) = (paths_of(request)?, request.target());
     if applied.at("metadata").text("name").is_empty()
         && let Some(meta) = applied.inner_or_new("metadata")
@@ -213,6 +208,17 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: applying };
     let done = transaction::change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
+}
+
+/// Reads an applied Scale, whose type may be left out.
+fn read_applied(body: &[u8]) -> Result<Value, Status> {
+    let applied = yaml::read(body).map_err(Status::bad_request)?.value;
+    let (version, kind) = (applied.text("apiVersion"), applied.text("kind"));
+    let named = !version.is_empty() && !kind.is_empty();
+    if named && (version, kind) != ("autoscaling/v1", "Scale") {
+        return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
+    }
+    Ok(applied)
 }
 
 /// Checks that the replicas of a custom resource have an owner.
@@ -283,7 +289,7 @@ fn check_type(scale: &Value) -> Result<(), Status> {
     }
 }
 
-/// Scale has its own schema, whatever its target.
+/// Scale has its own schema for every target.
 fn decode(object: &mut Value) -> typecheck::TypeReport {
     schema::node(SCALE.group, SCALE.version, SCALE.kind)
         .map(|node| typecheck::decode(node, object, None))
@@ -322,8 +328,8 @@ async fn write(
     shown(&paths, done)
 }
 
-/// Records the owner of replicas that were changed. Zero replicas have no owner: Go leaves zero out of a Scale, so that the field is
-/// absent, as in kube-apiserver.
+/// Records the owner of replicas that were changed. Zero replicas have no owner: Go leaves zero out of a Scale, so that
+/// the field is absent, as in kube-apiserver.
 fn record_owner(
     request: &WriteRequest,
     tracking: &Tracking<'_>,
@@ -356,7 +362,8 @@ fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> S
     status
 }
 
-/// Checks the replicas of a Scale. Those of a custom resource are checked with the resource itself, by its schema and its definition.
+/// Checks the replicas of a Scale. Those of a custom resource are checked with the resource itself, by its schema and
+/// its definition.
 ///
 /// # Errors
 /// 422 for less than none.

@@ -75,11 +75,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
         let issuer = api.authenticator.service_accounts().ok_or_else(Status::method_not_allowed)?;
         status.put("token", issuer.issue(ticket).map_err(Status::internal)?);
     }
-    if let Some(meta) = asked.inner_or_new("metadata") {
-        meta.put("name", name);
-        meta.put("creationTimestamp", time(now));
-        meta.put("uid", uid);
-    }
+    complete(&mut asked, name, uid, now);
     spec.write(&mut asked);
     asked.put("status", status);
     Ok(Answer::document(201, asked).with_warnings(warnings))
@@ -95,7 +91,7 @@ fn record_owner(request: &WriteRequest, options: &WriteOptions, asked: &mut Valu
     tracking.manager(node, &zero, &FieldSet::new(), KindVersions::any()).update(None, asked);
 }
 
-/// Fills in what validating admission sees although the client did not say it.
+/// Fills in the fields that validating admission sees although the client did not set them.
 fn fill(asked: &mut Value, name: &str) {
     if let Some(meta) = asked.inner_or_new("metadata") {
         meta.put("name", name);
@@ -109,6 +105,15 @@ fn fill(asked: &mut Value, name: &str) {
         spec.put("boundObjectRef", reference);
     }
     asked.put("status", json!({"token": "", "expirationTimestamp": null}));
+}
+
+/// Writes the metadata of the response, which is that of the account.
+fn complete(asked: &mut Value, name: &str, uid: String, now: i64) {
+    if let Some(meta) = asked.inner_or_new("metadata") {
+        meta.put("name", name);
+        meta.put("creationTimestamp", time(now));
+        meta.put("uid", uid);
+    }
 }
 
 fn time(second: i64) -> String {
@@ -154,7 +159,7 @@ struct Spec {
 }
 
 impl Spec {
-    /// Writes what was granted into the request, which is the answer.
+    /// Writes what was granted into the request, which is the response.
     fn write(self, request: &mut Value) {
         if let Some(spec) = request.inner_or_new("spec") {
             let reference = spec.at("boundObjectRef").clone();

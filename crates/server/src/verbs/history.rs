@@ -38,7 +38,7 @@ const MAX_LIMIT: usize = 500;
 /// Bytes after which no further version is added to a page, since many pages may be in memory at once.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// The memory of a page: the versions and the answer.
+/// The memory of a page: the versions and the response.
 const ROOM: usize = 2 * PAGE_BYTES;
 
 /// Answers a request for the history of an object.
@@ -259,8 +259,8 @@ mod tests {
         json::encode(&json!({"metadata": {"name": "a", "managedFields": entries}})).into()
     }
 
-    /// Each entry was compared with each of the version before: six requests for the history of an object with 1,500 field managers
-    /// kept `/livez` waiting for 40 seconds.
+    /// Each entry was compared with each of the version before: six requests for the history of an object with 1,500
+    /// field managers kept `/livez` waiting for 40 seconds.
     #[test]
     fn the_writer_of_a_version_is_found_among_thousands_of_managers() {
         let (now, before) = (version(4000, "new"), version(4000, "old"));

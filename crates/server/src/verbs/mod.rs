@@ -1,7 +1,7 @@
 //! One file per verb.
 //!
 //! Reading: [`get`], [`list`], [`watch`] and [`stream`]s of many watches, from the watch cache (`cache/`); [`history`],
-//! from the engine. Writing: [`mod@write`] turns an HTTP request into a write request and its answer into a response;
+//! from the engine. Writing: [`mod@write`] turns an HTTP request into a write request and its result into a response;
 //! [`create`], [`update`], [`patch`], [`delete`] and [`delete_collection`] drive the write pipeline (`pipeline/`).
 //! [`mod@authorized`] comes before all of them.
 //! Endpoints that are no verbs of a resource are in `endpoints/`.

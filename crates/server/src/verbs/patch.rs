@@ -90,8 +90,8 @@ impl Decide for &mut PatchWork<'_> {
     }
 }
 
-/// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported before everything but
-/// a body that is no JSON.
+/// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported before
+/// everything but a body that is no JSON.
 async fn refusal(
     api: &Api,
     target: &Target<'_>,
@@ -129,8 +129,8 @@ fn media_types(content_type: &str, separator: char) -> impl Iterator<Item = &str
     content_type.split(separator).map(str::trim)
 }
 
-/// The 415 of a patch. The handlers name the types they accept; those of built-in kinds are behind a route, which takes one of several
-/// types and refuses others without a word.
+/// The 415 of a patch. The handlers name the types they accept; those of built-in kinds are behind a route, which takes
+/// one of several types and refuses others without a word.
 fn unsupported(resource: &Resource, content_type: &str) -> Status {
     if resource.is_custom() {
         return Status::unsupported_media_type(custom::PATCH_TYPES);
@@ -174,7 +174,7 @@ impl PatchWork<'_> {
             return Err(refused(why.to_owned()));
         }
         match parsed.patch {
-            // The result is of the stored object's kind, whatever `kind` and `apiVersion` the patch has set.
+            // The result is of the stored object's kind, even if the patch sets another `kind` or `apiVersion`.
             Patch::Strategic(_) => self.name_type(&mut new),
             _ => self.check_type(&mut new, told)?,
         }
@@ -203,7 +203,7 @@ impl PatchWork<'_> {
         new.put("apiVersion", wanted.api_version().into_owned());
     }
 
-    /// Checks the type that a patched object says it has. A built-in kind may leave it out; of a custom kind the path of
+    /// Checks the type in a patched object. A built-in kind may leave it out; of a custom kind the path of
     /// the status takes only the status.
     ///
     /// # Errors
@@ -240,8 +240,8 @@ impl PatchWork<'_> {
         Err(Status::invalid(group, kind, self.target.name, &[error]))
     }
 
-    /// Returns warnings about all fields of an object without a version: kube-apiserver reads it as its internal type, whose fields
-    /// have other names.
+    /// Returns warnings about all fields of an object without a version: kube-apiserver reads it as its internal type,
+    /// whose fields have other names.
     ///
     /// # Errors
     ///
@@ -316,7 +316,7 @@ impl PatchWork<'_> {
             );
             return Err(target.conflict(&why));
         }
-        // A new object must say its name, though the path does.
+        // A new object must have its name, though the path has it, too.
         target.check_identity(&mut applied)?;
         let merged = rules.apply(&self.change.tracking, None, &applied, true);
         let mut new = merged.map_err(|status| as_sent(status, sent, target.namespace))?.object;

@@ -1,7 +1,7 @@
 //! [`TimeSlice`]: the time that a list, or the initial state of a watch, may keep an async worker.
 //!
-//! A walk over memory never awaits: objects that do not match produce no output, and a client that reads fast accepts each piece at once.
-//! Other requests on the same worker would wait until its end.
+//! A walk over memory never awaits: objects that do not match produce no output, and a client that reads fast accepts
+//! each piece at once. Other requests on the same worker would wait until its end.
 
 use std::time::{Duration, Instant};
 

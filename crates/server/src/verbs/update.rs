@@ -37,22 +37,11 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     }
     let view =
         ObjectView::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
-    let resource = &*request.resource;
-    let content_type = request.content_type.as_deref();
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Update)?;
-    body::check_media_type(content_type, expected(resource))?;
-    let check = |object: &mut Value| resource.rules.decode(object, None);
-    let (decoded, wrong_kind) =
-        body::decode_any_kind(content_type, &request.body, expected(resource), &check, options.validation())?;
-    let mut sent = decoded.object;
     let target = request.target();
-    let mut warnings = decoded.warnings;
-    let identified = target.check_identity(&mut sent).and(wrong_kind.map_or(Ok(()), Err));
-    identified.inspect_err(|_| request.record.warn_all(&warnings))?;
     // These warnings are returned even if the object does not exist.
-    warnings.extend(sent.inner("metadata").and_then(meta::drop_duplicate_owners));
-    resource.rules.complete(&mut sent, None);
+    let (sent, warnings) = read_sent(&request, &target, &options)?;
     let change = ObjectChange {
         api,
         request: &request,
@@ -71,6 +60,26 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
             Err(status)
         }
     }
+}
+
+/// Decodes and completes the body, and checks it against the path. Returns it with the warnings about it.
+fn read_sent(
+    request: &WriteRequest,
+    target: &Target<'_>,
+    options: &WriteOptions,
+) -> Result<(Value, Vec<String>), Status> {
+    let resource = &*request.resource;
+    let content_type = request.content_type.as_deref();
+    body::check_media_type(content_type, expected(resource))?;
+    let check = |object: &mut Value| resource.rules.decode(object, None);
+    let (decoded, wrong_kind) =
+        body::decode_any_kind(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let (mut sent, mut warnings) = (decoded.object, decoded.warnings);
+    let identified = target.check_identity(&mut sent).and(wrong_kind.map_or(Ok(()), Err));
+    identified.inspect_err(|_| request.record.warn_all(&warnings))?;
+    warnings.extend(sent.inner("metadata").and_then(meta::drop_duplicate_owners));
+    resource.rules.complete(&mut sent, None);
+    Ok((sent, warnings))
 }
 
 /// A PUT.

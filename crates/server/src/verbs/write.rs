@@ -3,7 +3,7 @@
 //!
 //! The order is about resources: memory for the body is reserved per user before it is read, seats are taken after
 //! it, so that a slow upload holds none, and work on large objects moves to blocking threads. GETs of subresources
-//! come here as well, since they share the answer's form. The rules of writing are in [`crate::pipeline`]; before
+//! come here as well, since they share the response's form. The rules of writing are in [`crate::pipeline`]; before
 //! this is [`crate::chain::route`].
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::verbs::{create, delete, delete_collection, patch, unfit, update};
 
 /// Answers a write, or a request for a subresource.
 ///
-/// Reads the body, decides on the thread, performs the verb and encodes the answer. `weight` above the bound of
+/// Reads the body, decides on the thread, performs the verb and encodes the response. `weight` above the bound of
 /// `api/blocking.rs` moves the whole verb beside the async workers.
 ///
 /// # Errors
@@ -123,7 +123,7 @@ fn has_anchors(writing: &WriteRequest) -> bool {
     yaml && memchr::memchr(b'&', &writing.body).is_some()
 }
 
-/// The write itself, and its answer.
+/// The write itself, and its response.
 async fn perform(
     api: &Arc<Api>,
     verb: Verb,
@@ -143,7 +143,7 @@ async fn perform(
             respond_with(api, &user, answer, resource, form, request).await
         }
         Err(status) if warnings.is_empty() => Err(status),
-        // Admission may warn of one thing and reject for another.
+        // Admission may add a warning and still reject the request.
         Err(status) => {
             let mut response = respond::status(&status, negotiate::status_form(request));
             respond::warn(&mut response, warnings.iter().map(String::as_str));
@@ -168,7 +168,7 @@ async fn perform_verb(api: &Api, verb: Verb, writing: WriteRequest) -> Result<An
     }
 }
 
-/// Stored objects of an answer as the resource shows them, where a webhook converts them.
+/// Stored objects of a response as the resource shows them, where a webhook converts them.
 async fn in_version(api: &Api, resource: &Resource, body: AnswerBody) -> Result<AnswerBody, Status> {
     Ok(match body {
         AnswerBody::Object(object) => AnswerBody::Object(convert::shown_one(api, resource, object).await?),

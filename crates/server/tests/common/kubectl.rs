@@ -67,7 +67,7 @@ impl WithVariable<'_> {
         let mut command = self.0.command(&["port-forward", target, ":8080"]);
         let mut running = command.env(self.1, self.2).spawn().unwrap();
         let mut line = String::new();
-        // Kept open: kubectl writes another line for each connection, and ends if nobody can read it.
+        // Kept open: kubectl writes another line for each connection, and ends when its pipe is closed.
         let mut output = BufReader::new(running.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
         let address = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));

@@ -49,7 +49,7 @@ pub(crate) struct FakeKubelet {
 }
 
 impl FakeKubelet {
-    /// Starts both. The kubelet lets in whoever shows a certificate of this CA.
+    /// Starts both. The kubelet accepts client certificates of this CA.
     pub(crate) async fn start(client_ca: &str) -> Self {
         let seen = Arc::<Seen>::default();
         let of_connection = Arc::clone(&seen);
@@ -221,7 +221,7 @@ struct SpdyAnswers {
 }
 
 impl SpdyAnswers {
-    /// The answer to a new stream, without headers.
+    /// The response to a new stream, without headers.
     fn accept(&mut self, id: &[u8]) -> Vec<u8> {
         let begin: &[u8] = if std::mem::replace(&mut self.begun, true) { &[] } else { &[0x78, 1] };
         let stored: &[u8] = &[0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

@@ -31,7 +31,7 @@ pub async fn start_with(options: Options, memory: MemoryOptions) -> Handle {
     start_as_is(Options { lifecycle: LifecycleOptions::off(), ..options }, memory).await
 }
 
-/// The same with whatever else writes.
+/// The same with other writers.
 pub async fn start_as_is(options: Options, memory: MemoryOptions) -> Handle {
     let options = Options { security: Security::InsecureHttp, ..options };
     let server = Server::start(options, Arc::new(MemoryEngine::new(memory))).await.unwrap();
@@ -201,19 +201,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of the ConfigMaps in `default`.
+    /// For the ConfigMaps in `default`.
     pub async fn open(server: &Handle, query: &str) -> Self {
         Self::of(server, "/api/v1/namespaces/default/configmaps", query).await
     }
 
-    /// Of any collection.
+    /// For any collection.
     pub async fn of(server: &Handle, path: &str, query: &str) -> Self {
         let mut client = Client::new(server).await;
         client.send("GET", &format!("{path}?watch=1&{query}"), "", "").await;
         Self::begin(client).await
     }
 
-    /// The answer to a request that was sent.
+    /// The response to a request that was sent.
     pub async fn begin(mut client: Client) -> Self {
         let (status, head) = client.head().await;
         assert_eq!(status, 200, "{head}");

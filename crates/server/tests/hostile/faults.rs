@@ -84,7 +84,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test]
 async fn a_panic_in_a_handler_is_answered_with_an_audit_id_and_counted() {
-    // A panic in a library left the client without an answer.
+    // A panic in a library left the client without a response.
     let server = start().await;
     let mut client = Client::new(&server).await;
     for heavy in ["", &" ".repeat(40_000)] {
@@ -193,8 +193,8 @@ async fn a_damaged_value_is_reported_by_its_key_and_the_rest_is_served() {
     engine.close().await.unwrap();
 }
 
-/// Each owner was read from the store: an object of a megabyte cost thousands of reads, and the deletion of namespaces and all else
-/// that controllers do waited for a hundred of those objects.
+/// Each owner was read from the store: an object of a megabyte cost thousands of reads, and the deletion of namespaces
+/// and all else that controllers do waited for a hundred of those objects.
 #[tokio::test]
 async fn missing_owners_cost_no_reads_of_the_store() {
     let engine = Arc::new(Faulty::default());

@@ -423,7 +423,7 @@ fn shown(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
-/// Messages of answers with code 500 that the reference gives to the same requests.
+/// Messages of responses with code 500 that kube-apiserver sends for the same requests, too.
 const AS_THE_REFERENCE: &[&str] =
     &["The order in patch list", "unable to find api field in struct", "error decoding patch", "$patch"];
 

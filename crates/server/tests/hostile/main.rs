@@ -1,4 +1,5 @@
-//! Hostile clients, and hostile servers behind this one, and their effect on others. Each test is a regression test of an attack that once worked.
+//! Hostile clients, and hostile servers behind this one, and their effect on others. Each test is a regression test of
+//! an attack that once worked.
 
 #![cfg(test)]
 

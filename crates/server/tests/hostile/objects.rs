@@ -30,7 +30,7 @@ async fn define_loose(server: &Handle, client: &mut Client) {
 }
 
 /// A schema of 400 negations was accepted, and then the list of all definitions had no protobuf form any more: every client
-/// that speaks it got a 500 instead.
+/// that uses it got a 500 instead.
 #[tokio::test]
 async fn a_definition_that_is_accepted_can_be_read_in_every_form() {
     let server = start().await;

@@ -40,12 +40,12 @@ async fn made(client: &mut Client, path: &str, object: Value) {
     assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
 }
 
-/// A server with a node and a Pod on it that accept every upgrade and answer Pod requests with the beginning of a short answer.
+/// A server with a node and a Pod on it that accept every upgrade and answer Pod requests with the beginning of a short response.
 async fn with_deaf_node() -> (Handle, u16) {
     with_deaf_pod("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc").await
 }
 
-/// A server with a node that accepts every upgrade, and a Pod on it with this answer to every request.
+/// A server with a node that accepts every upgrade, and a Pod on it with this response to every request.
 async fn with_deaf_pod(answer: &'static str) -> (Handle, u16) {
     let http = HttpLimits { body_timeout: Duration::from_millis(600), ..HttpLimits::default() };
     let nodes = NodeOptions { special_addresses: true, ..NodeOptions::default() };
@@ -98,8 +98,8 @@ fn message(channel: u8) -> Vec<u8> {
     [head, &[b'x'; 0xf000 - 1][..]].concat()
 }
 
-/// A kubelet or a Pod that took nothing held the connections of clients that had gone for ever: 1,000 of them are all that a user may
-/// have.
+/// A kubelet or a Pod that took nothing held the connections of clients that had gone for ever: 1,000 of them are all
+/// that a user may have.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_end_with_their_client_when_the_far_end_reads_nothing() {
     let (server, port) = with_deaf_node().await;
@@ -151,7 +151,7 @@ async fn an_answer_that_stops_in_the_middle_ends_with_its_client() {
     }
 }
 
-/// An answer without a body was ended like one with a body in chunks. Clients take what follows the head for the next answer.
+/// A response without a body was ended like one with a body in chunks. Clients take what follows the head for the next response.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_has_no_body_ends_with_its_head() {
     for (answer, code) in [("HTTP/1.1 204 N\r\n\r\n", 204), ("HTTP/1.1 304 N\r\netag: \"a\"\r\n\r\n", 304)] {
@@ -199,7 +199,7 @@ async fn extension(
     (asked, stalled)
 }
 
-/// Answers discovery, and other requests with the beginning of an answer.
+/// Answers discovery, and other requests with the beginning of a response.
 async fn answer_extension(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     asked: &AtomicUsize,
@@ -317,7 +317,7 @@ async fn an_extension_server_with_a_huge_document_is_not_available() {
     .await;
 }
 
-/// An answer of 15 MB that was nothing but empty lists took 450 MB, for each of the requests at a time.
+/// A response of 15 MB that was nothing but empty lists took 450 MB, for each of the requests at a time.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_a_webhook_has_a_bounded_number_of_values() {
     let webhooks = WebhookLimits { answer_values: 1000, ..WebhookLimits::default() };

@@ -11,7 +11,7 @@ use crate::common::{Client, Watch, start, start_on};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// The slowest of several answers of `/livez` while something goes on.
+/// The slowest of several responses of `/livez` while something goes on.
 async fn slowest_livez(client: &mut Client, busy: &tokio::task::JoinHandle<()>) -> Duration {
     let mut slowest = Duration::ZERO;
     while !busy.is_finished() {
@@ -109,7 +109,7 @@ async fn a_long_list_of_strict_decoding_errors_is_cut() {
 
 #[tokio::test]
 async fn unauthenticated_requests_create_no_metric_labels() {
-    // 200 requests without credentials for paths of 64 KB made an answer of 325 MB.
+    // 200 requests without credentials for paths of 64 KB made a response of 325 MB.
     let server = start_on(Options { anonymous: false, ..Options::default() }).await;
     let mut stranger = Client::new(&server).await.with_token("wrong");
     let long = "x".repeat(4000);
@@ -224,8 +224,8 @@ async fn the_long_selectors_of_one_user_are_bounded() {
     .await;
 }
 
-/// Evictions parsed all budgets of their namespace on the workers: a hundred of a megabyte each, which any editor can create, kept
-/// `/livez` waiting for seven seconds.
+/// Evictions parsed all budgets of their namespace on the workers: a hundred of a megabyte each, which any editor can
+/// create, kept `/livez` waiting for seven seconds.
 #[tokio::test]
 async fn large_disruption_budgets_do_not_block_the_workers() {
     let engine = Arc::new(MemoryEngine::default());
@@ -260,8 +260,8 @@ async fn large_disruption_budgets_do_not_block_the_workers() {
     .await;
 }
 
-/// Whoever may write Roles in a namespace can write hundreds of thousands of rules for all users: each request there took 50 ms
-/// of a worker, and a review of one's rules made an answer of 46 MB.
+/// A writer of Roles in one namespace can write hundreds of thousands of rules for all users: each request there took 50 ms
+/// of a worker, and a review of one's rules made a response of 46 MB.
 #[tokio::test]
 async fn a_namespace_with_very_many_rules_does_not_block_the_workers() {
     let engine = Arc::new(MemoryEngine::default());

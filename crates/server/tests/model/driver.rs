@@ -295,7 +295,7 @@ impl Run<'_> {
         let before = self.state.revision;
         let (code, body) = self.http.call("DELETE", &path, JSON, None);
         assert_eq!(code, 200, "{body}");
-        // Their order is not promised: a watch from before tells their revisions.
+        // Their order is not guaranteed: a watch opened before shows their revisions.
         let changes = meant.iter().filter(|(_, object)| !object.deleting).count();
         let mut watch = Http::connect(self.address, self.token)
             .watch(&format!("{}?watch=1&resourceVersion={before}", collection(namespace)));

@@ -4,7 +4,7 @@ use super::state::ModelObject;
 
 #[derive(Clone, Copy, Debug)]
 pub struct ModelSelector {
-    /// As it stands in a query.
+    /// As written in a query.
     pub text: &'static str,
     pub matches: fn(&ModelObject) -> bool,
 }

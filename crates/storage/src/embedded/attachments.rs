@@ -46,7 +46,7 @@ fn insert(connection: &mut Connection, files: &[(String, Vec<u8>)]) -> rusqlite:
 }
 
 /// Collects the files beside the store, recursively. Depth, number and size are bounded, because a data directory may
-/// hold anything; what is no key file is an error rather than a silent part of the backup.
+/// hold anything; what is not a key file is an error rather than a silent part of the backup.
 fn collect(
     root: &Path,
     directory: &Path,

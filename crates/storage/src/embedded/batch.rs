@@ -108,7 +108,7 @@ impl<'a, 'c> Transaction<'a, 'c> {
         Self { index, shared, statements, staged: Staged::default(), failed }
     }
 
-    /// Decides a write. After a failure the answer is a refusal, which the caller replaces by the error of the batch.
+    /// Decides a write. After a failure the response is a refusal, which the caller replaces by the error of the batch.
     pub(super) fn write(&mut self, write: Write) -> Written {
         self.attempt(|this| this.stage(write)).unwrap_or(Written::Refused { current: None })
     }
@@ -132,7 +132,7 @@ impl<'a, 'c> Transaction<'a, 'c> {
 
     /// Decides a write on top of the index and of what was staged before it.
     ///
-    /// Reads the current value in either case, as the previous value of a change or as the answer of a refusal.
+    /// Reads the current value in either case, as the previous value of a change or as the response of a refusal.
     fn stage(&mut self, write: Write) -> Result<Written> {
         let head = self.head(&write.key)?;
         let current = head.filter(|head| head.live).map(|head| head.revision);

@@ -12,7 +12,7 @@ use crate::Error;
 
 /// A database error while reading.
 ///
-/// Also the last resort of `writing`: what is no full disk and no oversized value is judged alike on both paths.
+/// Also the fallback of `writing`: errors other than a full disk or an oversized value are classified alike on both paths.
 pub(super) fn reading(error: &rusqlite::Error) -> Error {
     if let Some(damaged) = damage(error) {
         return Error::Corrupt(damaged);

@@ -91,7 +91,7 @@ pub(super) fn companions(database: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// Opens or creates a file that only its owner can read. SQLite gives its companions the mode of the database.
+/// Opens or creates a file that only its owner can read. SQLite creates its other files with the mode of the database.
 pub(super) fn private(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);

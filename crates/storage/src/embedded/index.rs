@@ -1,6 +1,6 @@
 //! The position of each key's newest change, for the keys changed since the table of keys was last brought up to date.
 //!
-//! The writer alone changes this, after a commit, so whatever a reader finds here is durable. The index and the tables
+//! The writer alone changes this, after a commit, so all that a reader finds here is durable. The index and the tables
 //! belong together: `epoch` counts the changes of the latter, and a reader whose transaction shows another epoch than the
 //! index it looked at has to look again.
 //!

@@ -181,7 +181,7 @@ impl EmbeddedEngine {
     ) -> Result<T, Error> {
         let (answer, answered) = oneshot::channel();
         self.requests()?.send(request(answer)).await.map_err(|_| Error::Closed)?;
-        // The writer answers every request it took; if it ended without an answer, the outcome is unknown.
+        // The writer answers every request it took; if it ended without a response, the outcome is unknown.
         answered.await.map_err(|_| Error::Unavailable("the storage writer stopped".to_owned()))?
     }
 

@@ -120,6 +120,29 @@ pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error
 /// With a revision, the store is restored as of that revision: a backup contains the history, so that a mistake from before the
 /// backup can be undone.
 ///
+/// ```
+/// use listwatch_storage::embedded::offline::{Keys, backup, restore};
+/// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write, Written};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (data, copy, again) = (folder.path().join("data"), folder.path().join("backup"), folder.path().join("again"));
+/// let engine = EmbeddedEngine::open(&data, EmbeddedOptions::default()).await?;
+/// let write = |value| Write { key: "/a".into(), value, expect: Expect::Any, origin: None };
+/// let Written::Done { revision: good } = engine.write(write(Some("1".into()))).await? else { unreachable!() };
+/// engine.write(write(None)).await?; // the mistake
+/// backup(&data, &copy, Keys::LeftOut)?;
+/// engine.close().await?;
+///
+/// restore(&copy, &again, Some(good))?;
+/// let engine = EmbeddedEngine::open(&again, EmbeddedOptions::default()).await?;
+/// assert!(engine.get("/a", None).await?.is_some());
+/// # engine.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`Error::Corrupt`] if the backup is damaged, [`Error::Invalid`] if its history does not reach back to the revision,
 /// [`Error::Unavailable`] if the directory has a store or cannot be used.
@@ -150,7 +173,7 @@ pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Re
     Ok(report)
 }
 
-/// Drops all history of the store of a directory and gives the space back to the disk.
+/// Drops all history of the store in a directory and frees the disk space.
 ///
 /// A running server does not need it: it removes expired history and reuses the space inside of the file. This makes
 /// the file smaller.
@@ -194,7 +217,7 @@ fn start_after_restore(database: &Path, at: Option<Revision>) -> Result<Report, 
     inspect(&connection)
 }
 
-/// Takes back every change after a revision. The log has the newest change of every key up to there: sweeping takes away only what
+/// Reverts every change after a revision. The log has the newest change of every key up to there: sweeping removes only what
 /// was replaced before history begins.
 fn rewind(connection: &mut Connection, to: Revision) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;

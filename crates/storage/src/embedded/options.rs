@@ -7,6 +7,20 @@
 use std::time::Duration;
 
 /// The bounds of an [`EmbeddedEngine`](super::EmbeddedEngine). The defaults suit a cluster of some thousand nodes.
+///
+/// ```
+/// use listwatch_storage::EmbeddedOptions;
+///
+/// // A small edge device: little history, and less space held back for a full disk.
+/// let small = EmbeddedOptions {
+///     history_bytes: 64 << 20,
+///     history_floor: 4 << 20,
+///     reserve_bytes: 6 << 20,
+///     checkpoint_bytes: 4 << 20,
+///     ..EmbeddedOptions::default()
+/// };
+/// assert!(small.reserve_bytes > small.checkpoint_bytes, "a full disk can still be emptied");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddedOptions {
     /// The time for which changes stay readable, while the store is open. One hour lets clients resume their watches after
@@ -39,7 +53,7 @@ pub struct EmbeddedOptions {
     /// Decides by key and value which writes are accepted on a full disk besides deletions: those that keep a cluster
     /// alive or end a deletion. They may use a quarter of the reserve.
     pub essential: fn(&str, &[u8]) -> bool,
-    /// The largest size of the main file in pages, or zero for what the disk gives.
+    /// The largest size of the main file in pages, or zero for no limit but the disk.
     pub max_pages: u32,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::batch::Transaction;
 use crate::{Error, Transacted, Write, Written};
 
-/// The waiting caller. If it was dropped, only the answer is lost.
+/// The waiting caller. If it was dropped, only the response is lost.
 pub(super) type WriterReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the writer.
@@ -45,7 +45,7 @@ pub(super) enum PendingWrite {
 }
 
 impl PendingWrite {
-    /// Decides it in a transaction. If that fails, the answer made here is replaced by its error.
+    /// Decides it in a transaction. If that fails, the response made here is replaced by its error.
     pub(super) fn decide(self, transaction: &mut Transaction<'_, '_>) -> Decided {
         match self {
             Self::One(write, answer) => Decided::One(answer, transaction.write(write)),

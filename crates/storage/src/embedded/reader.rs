@@ -26,7 +26,7 @@ use crate::{Batch, Error};
 
 /// The longest wait for the writer to publish a batch that it has committed, which is its next step.
 const PAUSE: Duration = Duration::from_micros(50);
-/// Many seconds: a reader gives up only if the writer has ended in between.
+/// Many seconds: a reader times out only if the writer has ended in between.
 const MAX_ATTEMPTS: usize = 100_000;
 
 /// The connections for reading.

@@ -1,7 +1,7 @@
 //! Recovery at start: reads the state at the last commit and checks that it is consistent.
 //!
 //! SQLite restores a prefix of the committed transactions by itself. Recovery then replays only the changes that are
-//! newer than the table of keys (at most `unindexed_changes`), so a start takes the same time whatever the size of the
+//! newer than the table of keys (at most `unindexed_changes`), so a start takes the same time at any size of the
 //! store, and reads no values. A gap in the log or a bound beyond its end cannot come from a crash; it is reported as
 //! [`Error::Corrupt`] instead of being repaired by guesswork. The schema is in `schema`, the copy in memory in `index`.
 
@@ -18,7 +18,7 @@ use crate::Error;
 
 /// The state of a store at its last commit.
 ///
-/// Handed to the writer, which keeps the index published and the rest for upkeep.
+/// Passed to the writer, which keeps the index published and the rest for upkeep.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub(super) index: StoreIndex,

@@ -1,6 +1,6 @@
 //! [`Reserve`]: disk space held back, so that a full disk can be emptied again.
 //!
-//! Deletions, and giving up history, write to the disk too: without a reserve a full disk would refuse the very writes
+//! Deletions and compaction write to the disk, too: without a reserve a full disk would refuse the very writes
 //! that free space. The file is allocated and not merely sized, since a sparse file holds nothing back. The writer
 //! releases it when the disk is full, takes deletions and a few essential writes on that space, and holds it again
 //! before all writes are accepted.
@@ -58,7 +58,7 @@ impl Reserve {
         Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
-    /// Gives the space back to the disk.
+    /// Frees the disk space.
     ///
     /// Errors are ignored: if the file cannot be removed, the next write reports a better error.
     pub(super) fn release(&mut self) {

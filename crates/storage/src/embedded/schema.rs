@@ -77,7 +77,7 @@ pub(super) enum ConnectionRole {
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] for a file that is no database, [`Error::Unavailable`] for one that cannot be opened.
+/// [`Error::Corrupt`] for a file that is not a database, [`Error::Unavailable`] for one that cannot be opened.
 pub(super) fn connect(path: &Path, role: ConnectionRole) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| reading(&error))?;

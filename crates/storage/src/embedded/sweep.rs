@@ -52,7 +52,7 @@ impl Sweep {
         self.end.is_none()
     }
 
-    /// Gives the span up after a failure; it is read again.
+    /// Abandons the span after a failure; it is read again.
     pub(super) fn start_over(&mut self) {
         *self = Self::new(self.swept);
     }

@@ -43,7 +43,7 @@ pub(super) struct EngineWriter<'c> {
     options: EmbeddedOptions,
     statements: Statements<'c>,
     checkpointer: SyncSender<()>,
-    /// Roughly how much the write-ahead log has that is not in its place.
+    /// Roughly the bytes of the write-ahead log that are not in the main file yet.
     ///
     /// An estimate by [`checkpoint::BATCH_OVERHEAD`] and content. It only decides when a checkpoint is due, so an
     /// error in it costs a little disk space or one needless pass.
@@ -52,14 +52,15 @@ pub(super) struct EngineWriter<'c> {
     announcer: Announcer,
     /// The reason that writes are refused, if they are.
     broken: Option<String>,
-    /// The disk is full: deletions are taken, on the space of the reserve, and history is given up.
+    /// The disk is full: deletions are taken, on the space of the reserve, and history is dropped.
     full: bool,
-    /// The bytes of what was taken besides deletions since then.
+    /// The bytes of essential writes that were taken since then.
     ///
     /// Bounded by a quarter of the reserve, so that the rest stays for deletions and for emptying the write-ahead
     /// log.
     essential_bytes: u64,
-    /// The reserve was there when the disk became full, so it can be had again before all is well.
+    /// The reserve was released on the full disk: all writes are accepted again once it is held again, or as much space is
+    /// free.
     gave_reserve: bool,
     reserve: Reserve,
     mark: RevisionMark,
@@ -151,7 +152,7 @@ impl<'c> EngineWriter<'c> {
     /// Commits `writes` and those that come while they are decided; what else comes is left in `requests`. Returns how
     /// many it committed.
     ///
-    /// The order of publishing and answering matters: a caller that got its answer may list at once, and must find
+    /// The order of publishing and answering matters: a caller that got its response may list at once, and must find
     /// its write.
     fn commit(
         &mut self,
@@ -209,7 +210,7 @@ impl<'c> EngineWriter<'c> {
         fits
     }
 
-    /// Every answer is there even if this fails; then all of them are that failure.
+    /// Every response is there even if this fails; then all of them are that failure.
     ///
     /// Writes that arrive while the transaction is put together join it, up to `EmbeddedOptions::batch`. That is
     /// group commit: the number of syncs per second is bounded by the disk, the number of writes per sync grows with
@@ -324,7 +325,7 @@ impl<'c> EngineWriter<'c> {
         error
     }
 
-    /// Runs at intervals: looks whether a failed disk has recovered, gives up old history, and takes
+    /// Runs at intervals: checks for recovery of a failed disk, compacts old history, and takes
     /// the reserve back.
     fn tick(&mut self) {
         if self.broken.is_some() && self.takes_writes() {
@@ -372,7 +373,7 @@ impl<'c> EngineWriter<'c> {
     fn close(mut self) {
         while self.broken.is_none() && self.index_step(usize::MAX) {}
         if let Err(error) = checkpoint::finish(self.connection) {
-            tracing::warn!(%error, "could not put everything in its place at the end; the next start will");
+            tracing::warn!(%error, "could not finish the checkpoint at the end; the next start will");
         }
         self.reserve.release();
         self.note_revision();

@@ -48,7 +48,7 @@ pub(super) struct EtcdShared {
     /// The revision that someone waits for.
     ///
     /// Set by `current`, which a consistent list calls: the cache waits until the log reaches that revision, and
-    /// without an event or an answer for progress it would wait forever.
+    /// without an event or a response for progress it would wait forever.
     pub(super) wanted: watch::Sender<Revision>,
 }
 
@@ -162,7 +162,7 @@ pub(super) async fn run(shared: Arc<EtcdShared>) {
             WatchEnd::Compacted => restart(&shared).await,
             WatchEnd::WentBack(current) => return give_up(&shared, current),
             WatchEnd::Broken(reason) => {
-                tracing::warn!(reason, upto = %shared.tail.upto(), "the watch on etcd broke, beginning anew");
+                tracing::warn!(reason, upto = %shared.tail.upto(), "the watch on etcd broke; opening another one");
                 *shared.health.write() = Health::Unavailable(reason);
             }
         }
@@ -186,7 +186,7 @@ fn give_up(shared: &EtcdShared, current: Revision) {
 async fn restart(shared: &EtcdShared) {
     match shared.current().await {
         Ok(current) => {
-            tracing::warn!(%current, "etcd compacted history that was not seen yet, going on at the newest revision");
+            tracing::warn!(%current, "etcd compacted history that was not read yet; continuing at the newest revision");
             shared.tail.restart(current);
         }
         Err(failure) => *shared.health.write() = Health::Unavailable(failure.into_error().to_string()),
@@ -218,7 +218,7 @@ async fn follow(shared: &Arc<EtcdShared>) -> WatchEnd {
 }
 
 /// Reads a watch until it ends and publishes its batches. Requests for progress are only sent to an etcd that orders
-/// its answers after the events; an older one could claim progress that it has not delivered.
+/// its responses after the events; an older one could claim progress that it has not delivered.
 async fn receive(shared: &EtcdShared, mut stream: WatchStream, ordered: bool) -> Result<(), WatchEnd> {
     let (mut wanted, mut parts) = (shared.wanted.subscribe(), Parts::default());
     wanted.mark_changed();

@@ -14,7 +14,7 @@ use crate::{Batch, Change, KeyValue, Range};
 
 /// The keys under a prefix.
 ///
-/// Everything that goes to etcd or comes from it is translated here, so no other file can forget the prefix.
+/// Keys and ranges are translated here in both directions, so no other file handles the prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     prefix: Arc<str>,

@@ -51,7 +51,25 @@ pub struct EtcdEngine {
 }
 
 impl EtcdEngine {
-    /// Connects, and begins to follow what happens under the prefix.
+    /// Connects, and begins to follow all changes under the prefix.
+    ///
+    /// ```no_run
+    /// use listwatch_storage::etcd::EtcdUser;
+    /// use listwatch_storage::{EtcdEngine, EtcdOptions};
+    ///
+    /// # async fn example(password: String) -> Result<(), listwatch_storage::Error> {
+    /// let engine = EtcdEngine::connect(EtcdOptions {
+    ///     endpoints: vec!["https://etcd-0:2379".into(), "https://etcd-1:2379".into()],
+    ///     prefix: "/staging".into(), // servers with another prefix share nothing but the revisions
+    ///     tls: Some(Default::default()),
+    ///     user: Some(EtcdUser { name: "listwatch".into(), password }),
+    ///     ..EtcdOptions::default()
+    /// })
+    /// .await?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Unavailable`] if no member answers in time, or none lets us in.
@@ -151,7 +169,7 @@ impl EtcdEngine {
         }
     }
 
-    /// Once its answer is lost, a transaction is not sent again: its condition would then see its own write and
+    /// Once its response is lost, a transaction is not sent again: its condition would then see its own write and
     /// report a conflict.
     async fn send(&self, transaction: Txn) -> Result<etcd_client::TxnResponse, Error> {
         let done = call(&self.shared.options, Repeat::Harmful, || {
@@ -248,7 +266,7 @@ impl Engine for EtcdEngine {
         Ok(Written::Refused { current: current.and_then(|kv| self.shared.keys.key_value(kv)) })
     }
 
-    /// etcd gives all changes of a transaction one revision.
+    /// In etcd all changes of a transaction have one revision.
     async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
         self.open()?;
         Write::check_all(&writes)?;

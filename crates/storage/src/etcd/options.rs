@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Addresses, credentials and bounds of an [`EtcdEngine`](super::EtcdEngine).
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
-    /// The members, for example `http://10.0.0.1:2379`. All belong to one cluster; any that answers will do.
+    /// The members, for example `http://10.0.0.1:2379`. All belong to one cluster; any that responds will do.
     pub endpoints: Vec<String>,
     /// The prefix of every key in etcd. All servers on one cluster that serve the same objects use the same.
     ///

@@ -72,12 +72,12 @@ impl fmt::Debug for Case {
     }
 }
 
-macro_rules! case {
-    ($module:ident :: $name:ident) => {
-        $crate::suite::Case {
+macro_rules! cases {
+    ($module:ident: $($name:ident,)*) => {
+        &[$(Case {
             name: concat!(stringify!($module), "::", stringify!($name)),
             run: |engine| Box::pin(async move { $module::$name(&engine).await }),
-        }
+        },)*]
     };
 }
 
@@ -87,49 +87,72 @@ macro_rules! case {
 /// particular order, but an empty engine each.
 #[must_use]
 pub fn cases() -> Vec<Case> {
-    vec![
-        case!(writes::put_get_delete),
-        case!(writes::every_write_has_a_greater_revision),
-        case!(writes::absent_refuses_what_exists),
-        case!(writes::at_refuses_another_revision),
-        case!(writes::deleting_nothing_is_refused),
-        case!(writes::refused_writes_leave_no_trace),
-        case!(writes::values_are_any_bytes),
-        case!(writes::keys_are_any_text_after_a_slash),
-        case!(writes::a_key_can_live_again),
-        case!(reads::range_is_ordered_and_half_open),
-        case!(reads::limit_bounds_items_but_not_count),
-        case!(reads::pages_follow_each_other),
-        case!(reads::older_revisions_stay_as_they_were),
-        case!(reads::older_ranges_show_what_is_deleted_now),
-        case!(reads::future_is_an_error),
-        case!(reads::neighbours_of_a_prefix_stay_out),
-        case!(reads::versions_come_newest_first_and_in_pages),
-        case!(reads::versions_end_where_history_begins),
-        case!(log::changes_come_in_order_with_previous_values),
-        case!(log::the_log_starts_anywhere),
-        case!(log::an_empty_log_waits),
-        case!(log::dropping_the_future_loses_nothing),
-        case!(log::many_readers_see_the_same),
-        case!(log::a_slow_reader_misses_nothing),
-        case!(log::future_positions_are_an_error),
-        case!(log::the_log_reaches_the_current_revision),
-        case!(compaction::older_reads_and_logs_fail),
-        case!(compaction::the_state_at_the_begin_of_history_stays),
-        case!(compaction::the_log_after_the_begin_of_history_stays_whole),
-        case!(compaction::deleted_keys_stay_deleted),
-        case!(compaction::going_back_does_nothing),
-        case!(compaction::the_future_cannot_be_compacted),
-        case!(transactions::all_conditions_or_nothing),
-        case!(transactions::the_log_has_a_transaction_in_one_batch),
-        case!(transactions::a_key_cannot_be_written_twice),
-        case!(concurrency::one_of_many_creates_wins),
-        case!(concurrency::increments_are_not_lost),
-        case!(concurrency::reads_see_acknowledged_writes),
-        case!(concurrency::ranges_are_snapshots),
-        case!(concurrency::the_log_has_every_write_once),
-    ]
+    [WRITES, READS, LOG, COMPACTION, TRANSACTIONS, CONCURRENCY].concat()
 }
+
+const WRITES: &[Case] = cases! {
+    writes:
+    put_get_delete,
+    every_write_has_a_greater_revision,
+    absent_refuses_what_exists,
+    at_refuses_another_revision,
+    deleting_nothing_is_refused,
+    refused_writes_leave_no_trace,
+    values_are_any_bytes,
+    keys_are_any_text_after_a_slash,
+    a_key_can_live_again,
+};
+
+const READS: &[Case] = cases! {
+    reads:
+    range_is_ordered_and_half_open,
+    limit_bounds_items_but_not_count,
+    pages_follow_each_other,
+    older_revisions_stay_as_they_were,
+    older_ranges_show_what_is_deleted_now,
+    future_is_an_error,
+    neighbours_of_a_prefix_stay_out,
+    versions_come_newest_first_and_in_pages,
+    versions_end_where_history_begins,
+};
+
+const LOG: &[Case] = cases! {
+    log:
+    changes_come_in_order_with_previous_values,
+    the_log_starts_anywhere,
+    an_empty_log_waits,
+    dropping_the_future_loses_nothing,
+    many_readers_see_the_same,
+    a_slow_reader_misses_nothing,
+    future_positions_are_an_error,
+    the_log_reaches_the_current_revision,
+};
+
+const COMPACTION: &[Case] = cases! {
+    compaction:
+    older_reads_and_logs_fail,
+    the_state_at_the_begin_of_history_stays,
+    the_log_after_the_begin_of_history_stays_whole,
+    deleted_keys_stay_deleted,
+    going_back_does_nothing,
+    the_future_cannot_be_compacted,
+};
+
+const TRANSACTIONS: &[Case] = cases! {
+    transactions:
+    all_conditions_or_nothing,
+    the_log_has_a_transaction_in_one_batch,
+    a_key_cannot_be_written_twice,
+};
+
+const CONCURRENCY: &[Case] = cases! {
+    concurrency:
+    one_of_many_creates_wins,
+    increments_are_not_lost,
+    reads_see_acknowledged_writes,
+    ranges_are_snapshots,
+    the_log_has_every_write_once,
+};
 
 fn put(key: &str, value: impl Into<Bytes>, expect: Expect) -> Write {
     Write { key: key.into(), value: Some(value.into()), expect, origin: None }

@@ -89,7 +89,7 @@ pub(super) async fn older_ranges_show_what_is_deleted_now(engine: &Arc<dyn Engin
     assert_eq!(value(engine, "/k/a", Some(one)).await, None);
 }
 
-/// A revision that was not reached is no empty state.
+/// A revision that was not reached is not an empty state.
 pub(super) async fn future_is_an_error(engine: &Arc<dyn Engine>) {
     set(engine, "/a", "1").await;
     let current = engine.current().await.expect("a revision");

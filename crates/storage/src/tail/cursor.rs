@@ -64,7 +64,7 @@ impl LogCursor {
         moved.map(drop).map_err(|_| Error::Closed)
     }
 
-    /// The changes to deliver now. An await here loses nothing: the position moves only with the answer.
+    /// The changes to deliver now. An await here loses nothing: the position moves only with the result.
     async fn poll(&self) -> Result<Option<Batch>, Error> {
         if self.tail.is_closed() {
             return Err(Error::Closed);

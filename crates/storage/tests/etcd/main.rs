@@ -249,7 +249,7 @@ async fn write_until(
         match engine.write(put(&format!("/{}", n % 7), &value)).await {
             Ok(Written::Done { revision }) => acknowledged.push((revision, value)),
             Ok(refused) => panic!("{refused:?}"),
-            // Retryable: it may have happened or not, and the log will tell.
+            // Retryable: it may have happened or not; the log shows it.
             Err(Error::Unavailable(_)) => {}
             Err(other) => panic!("{other}"),
         }

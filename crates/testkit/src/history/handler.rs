@@ -53,7 +53,7 @@ pub enum HandlerViolation {
 /// Checks a handler's history against itself and against the server's state at the end.
 ///
 /// `server` must be a list that was taken after the last write and after the informer caught up, or convergence is
-/// judged too early. Linear in the history.
+/// checked too early. Linear in the history.
 #[must_use]
 pub fn check(history: &[HandlerCall], server: &BTreeMap<ObjectKey, Seen>) -> Vec<HandlerViolation> {
     let mut checked = HandlerHistory::default();

@@ -108,7 +108,7 @@ pub enum Start {
 
 /// The record of one watch stream, from its request to the last frame that was read.
 ///
-/// A stream that was cut is checked like one that ended: missing events at its end are no violation unless
+/// A stream that was cut is checked like one that ended: missing events at its end are not a violation unless
 /// `complete_until` is set.
 ///
 /// ```
@@ -150,7 +150,7 @@ pub struct Watch {
     pub misfit: Option<String>,
 }
 
-/// The answer to one list, with the revision that it had to reflect.
+/// The response to one list, with the revision that it had to reflect.
 #[derive(Clone, Debug)]
 pub struct ListRecord {
     /// The lister, for the message.
@@ -170,7 +170,7 @@ pub struct ListRecord {
 pub struct Acknowledged {
     /// The object's key.
     pub key: ObjectKey,
-    /// The object that the answer carried; `None` for a deletion, whose answer carries no revision.
+    /// The object that the response carried; `None` for a deletion, whose response carries no revision.
     pub object: Option<Seen>,
 }
 

@@ -1,7 +1,7 @@
 //! [`Truth`]: the changes that the store committed, against which every observed history is compared.
 //!
 //! From it follows what each watch must see: a change that makes an object match a selector is ADDED, one that ends the
-//! match is DELETED with the previous content, whatever happened in the store. Acknowledged writes must be in it as
+//! match is DELETED with the previous content, for any change in the store. Acknowledged writes must be in it as
 //! they were acknowledged; deletions are counted, because the response to one carries no revision. It is filled by
 //! [`TestCollection::truth`](crate::TestCollection::truth).
 
@@ -105,7 +105,7 @@ impl Truth {
 
     /// The matching objects as of a revision: content and the revision of the last write of each.
     ///
-    /// Replays the log from its begin: linear in the changes, for each list that is judged.
+    /// Replays the log from its begin: linear in the changes, for each list that is checked.
     #[must_use]
     pub fn state(&self, filter: &WatchFilter, revision: Revision) -> BTreeMap<ObjectKey, (Revision, &Value)> {
         let mut state = BTreeMap::new();
@@ -122,7 +122,7 @@ impl Truth {
     /// Checks that every acknowledged write is in the log as it was acknowledged, and that no key has fewer deletions than
     /// were acknowledged.
     ///
-    /// A write that was not answered may be in the log or not, and is not judged.
+    /// A write that was not answered may be in the log or not, and is not checked.
     #[must_use]
     pub fn check_acknowledged(&self, acknowledged: &[Acknowledged]) -> Vec<Violation> {
         let mut violations: Vec<_> = acknowledged.iter().filter_map(|write| self.lost(write)).collect();

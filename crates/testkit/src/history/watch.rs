@@ -52,7 +52,7 @@ impl Watch {
     pub fn position(&self) -> Option<Revision> {
         self.frames.iter().rev().find_map(|frame| match frame {
             Frame::Bookmark { revision, .. } => Some(*revision),
-            // An initial event has the revision of its object's last write, which is no position of the stream.
+            // An initial event has the revision of its object's last write, which is not a position of the stream.
             Frame::Event { object, .. } => self.is_past_initial().then_some(object.revision),
         })
     }
@@ -150,7 +150,7 @@ impl<'a> StreamWalk<'a> {
         self.position = object.revision;
     }
 
-    /// An event that is not allowed at this position of the stream, whatever its content.
+    /// An event that is not allowed at this position of the stream, with any content.
     fn misplaced(&self, object: &Seen) -> Option<Violation> {
         let what = format!("{}: {} at {}", self.watch.name, object.key, object.revision);
         if self.delivered.contains(&(object.key.clone(), object.revision)) {

@@ -37,13 +37,13 @@ use super::Faulty;
 pub enum Fault {
     /// Nothing.
     None,
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     Refuse,
     /// The request is not forwarded; the client gets this response.
     Answer(FaultAnswer),
     /// The request waits before it is forwarded, so that later ones overtake it.
     Delay(Duration),
-    /// The answer's body breaks off.
+    /// The response's body breaks off.
     Break {
         /// The place of the fault in the body.
         place: Place,
@@ -98,7 +98,7 @@ pub struct FaultAnswer {
 }
 
 impl FaultAnswer {
-    /// A `Status` as the answer's body, with its own code and `Retry-After`.
+    /// A `Status` as the response's body, with its own code and `Retry-After`.
     #[must_use]
     pub fn status(status: &Status) -> Self {
         let body = status.to_json().into();
@@ -113,14 +113,14 @@ impl FaultAnswer {
         Self { code: 200, content_type: "application/json", retry_after: None, body: line.into() }
     }
 
-    /// The answer of a load balancer when it finds no server behind it: not JSON, not a `Status`.
+    /// The response of a load balancer when it finds no server behind it: not JSON, not a `Status`.
     #[must_use]
     pub fn html(code: u16) -> Self {
         let body = format!("<html><head><title>{code}</title></head><body><h1>{code}</h1></body></html>\n");
         Self { code, content_type: "text/html", retry_after: None, body: body.into() }
     }
 
-    /// The answer as a response of the proxy itself. The request is not forwarded.
+    /// This response, sent by the proxy itself. The request is not forwarded.
     pub(super) fn into_response(self) -> Result<Response<Faulty>, http::Error> {
         let mut response =
             Response::builder().status(self.code).header(header::CONTENT_TYPE, self.content_type);

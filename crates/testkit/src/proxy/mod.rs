@@ -75,7 +75,7 @@ impl std::fmt::Debug for Upstream {
     }
 }
 
-/// Ends a connection without an answer: hyper drops the socket when the service fails.
+/// Ends a connection without a response: hyper drops the socket when the service fails.
 #[derive(Debug, thiserror::Error)]
 #[error("the proxy cut the connection")]
 struct Cut;

@@ -17,7 +17,22 @@ use super::{Fault, FaultAnswer, Place, Then};
 
 /// Decides for each request in turn which fault it meets, if any.
 ///
-/// Asked once per request, under a lock: the order of requests decides, not that of their responses.
+/// Called once per request, under a lock: the order of requests decides, not that of their responses.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_testkit::proxy::{Fault, Odds, Place, Plan, Rule, Then};
+///
+/// // One rule of the client: a watch that is cut inside its third line is resumed.
+/// let cut = Fault::Break { place: Place::InsideLine(2), then: Then::Cut };
+/// let script = Plan::script([Rule { requests_with: "watch=true", fault: cut }]);
+///
+/// // A workload: a tenth of all requests fail. The seed in the log repeats them.
+/// let seed = 7;
+/// eprintln!("seed {seed}");
+/// let random = Plan::random(seed, Odds { fault: 0.1, longest_wait: Duration::from_secs(2) });
+/// # drop((script, random));
+/// ```
 #[derive(Debug)]
 pub struct Plan(PlanKind);
 
@@ -47,7 +62,7 @@ pub struct Odds {
 }
 
 impl Plan {
-    /// Nothing goes wrong.
+    /// No faults.
     #[must_use]
     pub fn none() -> Self {
         Self(PlanKind::None)
@@ -59,7 +74,7 @@ impl Plan {
         Self(PlanKind::Script(rules.into_iter().collect()))
     }
 
-    /// Faults of every sort, drawn from a seed: the same seed and the same order of requests give the same faults.
+    /// Faults of every sort, drawn from a seed: the same seed and order of requests produce the same faults.
     #[must_use]
     pub fn random(seed: u64, odds: Odds) -> Self {
         Self(PlanKind::Random { random: Box::new(StdRng::seed_from_u64(seed)), odds })

@@ -59,7 +59,7 @@ pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<V
             let (revision, items) = (list_revision(&answer)?, items(&answer));
             lists.push(ListRecord { name, filter, not_older_than, revision, items });
         }
-        // Lists shall be judged among the writes, not crowd them out.
+        // Lists are checked between writes and should not crowd them out.
         tokio::time::sleep(PAUSE).await;
     }
     Ok(lists)

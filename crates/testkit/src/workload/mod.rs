@@ -26,7 +26,7 @@ use crate::raw::{RawClient, RawError};
 
 /// The size of a run: actors, writes and the seed.
 ///
-/// The same seed gives the same operations per actor; how they interleave depends on the machine.
+/// The same seed produces the same operations per actor; how they interleave depends on the machine.
 ///
 /// ```
 /// use listwatch_testkit::{TestServer, Workload};
@@ -105,7 +105,7 @@ impl Record {
 /// The part shared by the actors of one run.
 #[derive(Debug)]
 struct WorkloadStage {
-    /// The client for writes. Its way has no faults, since only a write that was answered can be judged.
+    /// The client for writes. It has no faults, since only a write that was answered can be checked.
     writes: RawClient,
     /// The client for lists and watches. Its way may have any fault.
     reads: RawClient,
@@ -123,7 +123,7 @@ impl WorkloadStage {
         Revision(self.acknowledged.load(Ordering::SeqCst))
     }
 
-    /// Each actor has a sequence of its own, so that a seed gives the same workload whatever the schedule.
+    /// Each actor has a random sequence of its own, so that a seed produces the same workload under any schedule.
     fn random(&self, actor: u64) -> StdRng {
         StdRng::seed_from_u64(self.workload.seed.wrapping_mul(1_000_003).wrapping_add(actor))
     }

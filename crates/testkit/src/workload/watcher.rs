@@ -2,7 +2,7 @@
 //!
 //! That is an event or a bookmark, but no initial event, whose revision is that of the object. Every second watcher
 //! requests deltas. Failed requests are repeated after a pause; only responses are checked. It is not a client library:
-//! `RetryWatcher` of `listwatch` is one. The records are judged in `history`.
+//! `RetryWatcher` of `listwatch` is one. The records are checked in `history`.
 
 use std::sync::Arc;
 
@@ -181,7 +181,7 @@ async fn first_start(
         return Ok(initial);
     }
     match stage.reads.done(Method::GET, &format!("{}?{}", stage.collection.path(), filtered.1), None).await {
-        // Version 0 means "whatever there is" to a server, not "before the first write".
+        // Version 0 means "any state" to a server, not "before the first write".
         Ok(list) => {
             list_revision(&list).map(|at| if at == Revision::ZERO { initial } else { Start::After(at) })
         }

@@ -2,7 +2,7 @@
 //!
 //! The client must end up with exactly the bytes that the server has, or report that it cannot. The base version is
 //! compared first, the operations must stay inside the base, and length and CRC-32 of the result are verified. A failed
-//! check is no data loss: the client opens the next watch without deltas and gets the object as a whole.
+//! check is not a data loss: the client opens the next watch without deltas and gets the object as a whole.
 //!
 //! The format is described in `docs/delta-watch.md`; the server's side is `frame`, the splicing itself `splice`.
 
@@ -16,7 +16,7 @@ use crate::event::EventType;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {
-    /// The line is no delta.
+    /// The line is not a delta.
     #[error("malformed delta: {0}")]
     Malformed(&'static str),
     /// The client does not hold the object.
@@ -112,7 +112,7 @@ impl<'a> DeltaEvent<'a> {
         Some(end)
     }
 
-    /// Takes a field that is no container. Unknown fields are ignored; a known one that cannot be read is an error.
+    /// Takes a field that is not a container. Unknown fields are ignored; a known one that cannot be read is an error.
     fn set(&mut self, key: &[u8], value: &'a [u8]) -> Option<()> {
         match key {
             b"namespace" => self.namespace = raw::scalar(value)?,

@@ -161,7 +161,7 @@ fn collect(bytes: &[u8], part: Range<usize>, extents: &mut Vec<Extent>) {
             _ => {}
         }
     }
-    // What did not end is no container.
+    // What did not end is not a container.
     extents.truncate(open.first().copied().unwrap_or(extents.len()));
 }
 

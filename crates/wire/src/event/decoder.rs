@@ -37,7 +37,7 @@ pub struct WireEvent {
     pub is_delta: bool,
 }
 
-/// The reason that a stream is no watch stream. Nothing more can be decoded; connect again.
+/// The reason that a stream is not a watch stream. Nothing more can be decoded; connect again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -55,7 +55,7 @@ pub enum DecodeError {
     Truncated,
 }
 
-/// Cuts a byte stream into events, whatever the chunks it comes in.
+/// Cuts a byte stream into events, for any sequence of chunks.
 ///
 /// Each byte is searched for a newline once. An event within one chunk is not copied.
 ///

@@ -78,7 +78,7 @@ impl DeleteOptions {
     /// none.
     ///
     /// # Errors
-    /// 400 if the grace period is no number.
+    /// 400 if the grace period is not a number.
     pub fn parse(query: &Query<'_>) -> Result<Self> {
         let text = |name| query.first(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let conditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_read_as_the_reference() {
+    fn refusals_have_the_messages_of_kube_apiserver() {
         for (text, expected) in [
             ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
             ("a=b=c", "invalid field selector: unescaped character in value: 61"),

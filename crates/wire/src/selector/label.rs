@@ -145,7 +145,7 @@ impl Requirement {
     /// A requirement with a valid key and as many valid values as its operator takes.
     ///
     /// # Errors
-    /// All errors, in kube-apiserver's words.
+    /// All errors, with kube-apiserver's text.
     pub fn new(
         key: &str,
         operator: Operator,

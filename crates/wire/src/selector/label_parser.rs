@@ -277,7 +277,7 @@ mod tests {
     use crate::selector::LabelSelector;
 
     #[test]
-    fn refusals_read_as_the_reference() {
+    fn refusals_have_the_messages_of_kube_apiserver() {
         for (text, expected) in [
             ("app==a==b", "found '==', expected: ',' or 'end of string'"),
             ("app in a", "unable to parse requirement: found 'a' expected: '('"),

@@ -74,7 +74,7 @@ impl Status {
         Self::failure(400, StatusReason::BadRequest, message)
     }
 
-    /// 401: no credential, or none that an authenticator accepts. The text does not tell the two apart: that would help to
+    /// 401: no credential, or none that an authenticator accepts. The text does not distinguish the two: that would help to
     /// guess.
     #[must_use]
     #[doc(alias = "NewUnauthorized")]

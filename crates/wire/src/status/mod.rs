@@ -218,7 +218,7 @@ impl Status {
 
     /// Returns true if the server has not reached the resource version yet.
     ///
-    /// Three signs count, as servers of different ages give different ones.
+    /// Three fields are checked, as servers of different versions set different ones.
     #[must_use]
     pub fn is_too_large_resource_version(&self) -> bool {
         let causes = self.details.as_ref().map(|d| d.causes.as_slice()).unwrap_or_default();

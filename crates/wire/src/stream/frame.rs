@@ -180,7 +180,7 @@ fn member(subscription: Option<&str>, name: &str, value: &impl Serialize) -> Str
     }
 }
 
-/// Cuts a byte stream into frames, whatever the chunks it comes in. An event within one chunk is not copied.
+/// Cuts a byte stream into frames, for any sequence of chunks. An event within one chunk is not copied.
 #[derive(Debug)]
 pub struct FrameDecoder(Lines);
 
@@ -200,7 +200,7 @@ impl FrameDecoder {
     /// The next frame, or `None` until more bytes are pushed.
     ///
     /// # Errors
-    /// When a line is no frame, or too long. The stream is of no use then.
+    /// When a line is not a frame, or too long. The stream is of no use then.
     pub fn next_frame(&mut self) -> Result<Option<StreamFrame>, DecodeError> {
         self.0.next_line()?.map(|line| StreamFrame::parse(&line)).transpose()
     }

@@ -57,7 +57,7 @@ impl ClientMessage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subscription {
-    /// The name that the client gives it. See [`is_subscription_id`].
+    /// The name chosen by the client. See [`is_subscription_id`].
     pub id: String,
     /// The API group; empty for core.
     #[serde(default, skip_serializing_if = "String::is_empty")]

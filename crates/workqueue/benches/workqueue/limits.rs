@@ -1,5 +1,5 @@
 //! The cost of the machine and of the standard collections for the same keys, so that the queue's figures can be
-//! judged: a cost that grows with the number of keys in [`memory`], too, is the price of memory that is not in the
+//! compared: a cost that grows with the number of keys in [`memory`], too, is that of memory that is not in the
 //! cache.
 
 use std::cmp::Reverse;

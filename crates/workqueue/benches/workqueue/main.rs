@@ -1,8 +1,8 @@
 //! The cost of the queue: CPU time (of the whole process, all threads) per key, and memory per delayed key.
 //!
-//! `cargo bench -p listwatch-workqueue`; with arguments after `--`, only the rows that contain one of them. The figures of client-go 1.37
-//! come from the same kind of machine (2 cores). Rows that begin with "limit" measure the machine and what any queue
-//! would build on, for comparison: see [`limits`].
+//! `cargo bench -p listwatch-workqueue`; with arguments after `--`, only the rows that contain one of them. The figures
+//! of client-go 1.37 come from the same kind of machine (2 cores). Rows that begin with "limit" measure the machine and
+//! what any queue would build on, for comparison: see [`limits`].
 
 #![expect(
     clippy::print_stdout,

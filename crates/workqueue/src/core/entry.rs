@@ -1,9 +1,9 @@
 //! [`KeyRecord`]: the state of one key, in half a cache line.
 //!
-//! At a million keys hardly anything is in the cache, and each line that a key touches on its way costs as much as all the work on
-//! it. So an entry with an eight-byte or `Arc<str>` key takes 32 bytes and never lies across two lines: small things share one
-//! word. The rules about the fields are in [`super`]. Times for metrics are kept by [`super::meter`], tenants by
-//! [`super::tenants`].
+//! At a million keys hardly anything is in the cache, and each line that a key touches on its way costs as much as all
+//! the work on it. So an entry with an eight-byte or `Arc<str>` key takes 32 bytes and never lies across two lines:
+//! small things share one word. The rules about the fields are in [`super`]. Times for metrics are kept by
+//! [`super::meter`], tenants by [`super::tenants`].
 
 use crate::priority::Priority;
 
@@ -28,8 +28,8 @@ const DUE_SHIFT: u32 = 8;
 pub(crate) struct KeyRecord<K, R> {
     /// `None` only while the slot is free.
     pub(crate) key: Option<K>,
-    /// The flags; the priority it is or was last queued with; of the delayed occurrence the priority and the time, in ticks of the wheel.
-    /// (Ticks are milliseconds of a clock that counts nanoseconds in 64 bits: 45 bits.)
+    /// The flags; the priority it is or was last queued with; of the delayed occurrence the priority and the time, in
+    /// ticks of the wheel. (Ticks are milliseconds of a clock that counts nanoseconds in 64 bits: 45 bits.)
     state: u64,
     /// Kept so that removing a key does not hash it again.
     pub(crate) hash: u32,

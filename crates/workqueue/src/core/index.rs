@@ -1,12 +1,13 @@
 //! Finds a key's slot by the key's hash.
 //!
-//! A hash table whose buckets are cache lines, in two halves of six cells: a slot number each, and eight bits of the hash, the *tag*.
-//! So finding, inserting and removing touch one line as a rule, and compare the tags of six cells at once, as one word. The full
-//! hashes are in the slab, which growing reads from start to end.
+//! A hash table whose buckets are cache lines, in two halves of six cells: a slot number each, and eight bits of the
+//! hash, the *tag*. So finding, inserting and removing touch one line as a rule, and compare the tags of six cells at
+//! once, as one word. The full hashes are in the slab, which growing reads from start to end.
 //!
-//! A key is in its own half if there is room, or else in the other, or else in a later line. Each half counts its keys that have
-//! *strayed* from it, and each line the keys that have *passed* it: a search continues only where these are not zero, and a removal
-//! decrements them. There are no tombstones, so a queue through which millions of keys pass is as fast as a new one.
+//! A key is in its own half if there is room, or else in the other, or else in a later line. Each half counts its keys
+//! that have *strayed* from it, and each line the keys that have *passed* it: a search continues only where these are
+//! not zero, and a removal decrements them. There are no tombstones, so a queue through which millions of keys pass is
+//! as fast as a new one.
 
 use super::slab::Slot;
 
@@ -39,8 +40,8 @@ struct Half {
     slots: [Slot; CELLS],
 }
 
-/// A count in a lane of [`Half::word`]. It saturates at 255: searches then go further than necessary, but that needs as many keys with one
-/// hash.
+/// A count in a lane of [`Half::word`]. It saturates at 255: searches then go further than necessary, but that needs as
+/// many keys with one hash.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum LaneCount {
@@ -314,7 +315,7 @@ impl KeyIndex {
         }
     }
 
-    /// Gives back the memory of a once large table that is empty now.
+    /// Frees the memory of a once large table that is empty now.
     pub(crate) fn shrink(&mut self) {
         if self.len == 0 && self.is_large() {
             *self = Self::new();

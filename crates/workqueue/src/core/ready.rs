@@ -125,7 +125,7 @@ impl Ready {
         }
     }
 
-    /// Gives back memory when no key is left.
+    /// Frees memory when no key is left.
     pub(crate) fn shrink(&mut self) {
         if let Some(tenants) = &mut self.tenants {
             tenants.shrink();

@@ -102,7 +102,7 @@ impl Ring {
         slot
     }
 
-    /// Keeps the first place a key, and gives back the memory of a ring that was large and is empty.
+    /// Makes sure that the first place is a key, and frees the memory of a ring that was large and is empty.
     #[cold]
     fn tidy(&mut self) {
         self.skip_gaps();

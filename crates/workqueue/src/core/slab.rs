@@ -92,8 +92,9 @@ impl<K, R: Default> Slab<K, R> {
         self.live == 0
     }
 
-    /// Called when the last key was removed: releases the memory of a once large queue if it was not needed since the last call, and
-    /// returns true if it did. (A queue that fills up repeatedly would otherwise allocate again each time.)
+    /// Called when the last key was removed: releases the memory of a once large queue if it was not needed since the
+    /// last call, and returns true if it did. (A queue that fills up repeatedly would otherwise allocate again each
+    /// time.)
     pub(crate) fn shrink(&mut self) -> bool {
         let shrinks = self.entries.capacity() > KEPT.max(4 * self.entries.len());
         if shrinks {

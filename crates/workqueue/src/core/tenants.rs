@@ -1,13 +1,13 @@
 //! Fairness between tenants: which tenant is served next.
 //!
-//! Each tenant has its own queue of keys per priority. Of every *n* hand-outs, *n* being the number of tenants, one is a tenant's
-//! *share*; it may save unused shares, up to [`SAVINGS_MAX`]. Tenants within their share go first and take turns, one key each; the
-//! others take turns at what is left.
+//! Each tenant has its own queue of keys per priority. Of every *n* hand-outs, *n* being the number of tenants, one is
+//! a tenant's *share*; it may save unused shares, up to [`SAVINGS_MAX`]. Tenants within their share go first and take
+//! turns, one key each; the others take turns at what is left.
 //!
-//! So a tenant that needs no more than its share is affected by a flood only while all workers are busy: its key waits for the next free
-//! worker and for other tenants within their shares, as it would without the flood, but not for the flood's keys. (Round-robin
-//! alone does not give that: between two keys of one tenant there would be one of the flood.) And the flood still gets every
-//! hand-out that no other tenant needs, and always its own share.
+//! So a tenant that needs no more than its share is affected by a flood only while all workers are busy: its key waits
+//! for the next free worker and for other tenants within their shares, as it would without the flood, but not for the
+//! flood's keys. (Round-robin alone does not achieve that: between two keys of one tenant there would be one of the
+//! flood.) And the flood still gets every hand-out that no other tenant needs, and always its own share.
 //!
 //! Whenever no key is waiting, all shares are reset: no tenant has been delayed, so there is nothing to compensate.
 //!
@@ -68,7 +68,7 @@ struct TenantTurns {
     beyond: VecDeque<u32>,
 }
 
-/// Fair order among tenants: each gets its turn, whatever the others have queued.
+/// Fair order among tenants: each gets its turn, with any number of keys of others queued.
 #[derive(Debug)]
 pub(crate) struct Tenants {
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
@@ -193,7 +193,7 @@ impl Tenants {
         self.rest(tenant);
     }
 
-    /// Gives back memory when no key is left.
+    /// Frees memory when no key is left.
     pub(crate) fn shrink(&mut self) {
         self.of_slot = Vec::new();
     }

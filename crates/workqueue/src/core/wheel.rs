@@ -1,7 +1,7 @@
 //! The timer wheel: the deadlines of delayed keys.
 //!
 //! Eight levels of 64 buckets; a bucket of level *n* spans 64ⁿ ticks of one millisecond. Inserting and expiring are O(1)
-//! whatever the number of keys (a heap's cost grows with it, in cache misses even more than in comparisons). Eight levels
+//! for any number of keys (a heap's cost grows with it, in cache misses even more than in comparisons). Eight levels
 //! span every time the queue can express, so "far future" needs no special case.
 //!
 //! A bucket is a plain vector of times and slots. So a timer is written at the end of one vector and read when that vector is
@@ -19,7 +19,7 @@ const LEVELS: u32 = 8;
 const LEVEL_BITS: u32 = 6;
 const BUCKETS: u32 = 1 << LEVEL_BITS;
 
-/// Nanoseconds per tick. The runtime's own timers are no finer.
+/// Nanoseconds per tick. The runtime's own timers are not finer.
 const TICK: u64 = 1_000_000;
 
 /// The capacity that an empty bucket keeps; more is released.
@@ -49,7 +49,7 @@ pub(crate) struct Timer {
     pub(crate) slot: Slot,
 }
 
-/// Delays in a hierarchical timing wheel: adding and removing one is constant time, whatever waits.
+/// Delays in a hierarchical timing wheel: adding and removing one is constant time, for any number of delays.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// All timers due before this tick have been popped. Never moves back, so a clock that does is harmless.
@@ -177,8 +177,8 @@ impl Wheel {
         }
     }
 
-    /// The earliest bucket: the first one of the lowest level that has any. (A bucket is opened before the time passes its start, so
-    /// those of a level start after the span of the level below ends.)
+    /// The earliest bucket: the first one of the lowest level that has any. (A bucket is opened before the time passes
+    /// its start, so those of a level start after the span of the level below ends.)
     fn find_next(&self) -> Option<NextTimers> {
         let (level, bits) = (0..).zip(&self.occupied).find(|(_, bits)| **bits != 0)?;
         Some(self.first_of(level, *bits))

@@ -41,7 +41,7 @@ impl<K: Eq + Hash + Clone> ExponentialBackoff<K> {
         Self { base, max, failures: FailureCounts::default() }
     }
 
-    /// Remembers at most so many failed keys. Default: [`FailureCounts::DEFAULT_CAPACITY`].
+    /// Counts the failures of at most so many keys. Default: [`FailureCounts::DEFAULT_CAPACITY`].
     pub fn capacity(mut self, keys: usize) -> Self {
         self.failures = FailureCounts::new(keys);
         self
@@ -90,7 +90,7 @@ impl<K: Eq + Hash + Clone> FastSlow<K> {
         Self { fast, slow, fast_attempts, failures: FailureCounts::default() }
     }
 
-    /// Remembers at most so many failed keys. Default: [`FailureCounts::DEFAULT_CAPACITY`].
+    /// Counts the failures of at most so many keys. Default: [`FailureCounts::DEFAULT_CAPACITY`].
     pub fn capacity(mut self, keys: usize) -> Self {
         self.failures = FailureCounts::new(keys);
         self

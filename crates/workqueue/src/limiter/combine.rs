@@ -128,7 +128,7 @@ pub struct Jitter<L> {
 }
 
 impl<L> Jitter<L> {
-    /// Delays become up to `1 + factor` times as long. Equal seeds give equal sequences.
+    /// Delays become up to `1 + factor` times as long. Equal seeds produce equal sequences.
     pub fn new(inner: L, factor: f64, seed: u64) -> Self {
         Self { inner, factor: factor.max(0.0), random: FixedState::with_seed(seed), draws: 0 }
     }

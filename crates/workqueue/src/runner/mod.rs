@@ -62,7 +62,7 @@ pub struct Job<K, R = ()> {
 pub enum Outcome {
     /// Nothing more to do until the key is added again.
     Done,
-    /// All right so far; look at it again after this time, whatever happens.
+    /// Done for now; process the key again after this time.
     RequeueAfter(Duration),
     /// Not done yet: try again with the rate limiter's delay, as after an error but without the log entry.
     Retry,
@@ -122,8 +122,8 @@ impl<F> Runner<F> {
         self
     }
 
-    /// Gives a key up (until it is added again) after so many failed retries. Default: never, because the rate limiter
-    /// makes hopeless keys cheap, and giving up makes repaired ones wait.
+    /// Drops a key (until it is added again) after so many failed retries. Default: never, because the rate limiter
+    /// makes hopeless keys cheap, and dropping them makes repaired ones wait.
     pub fn retries_max(mut self, retries: u32) -> Self {
         self.limits.retries_max = Some(retries);
         self

@@ -223,7 +223,7 @@ async fn cancelling_and_replacing_for_ever_neither_piles_up_nor_fires() {
     assert_eq!(queue.known(), 0);
 }
 
-/// Keys added before another key fell due stood behind it, while it was still in the producers' inbox.
+/// Keys that were added before another key was due were queued behind it while they were in the producers' inbox.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_falls_due_goes_behind_what_was_added_before() {
     let queue = queue();

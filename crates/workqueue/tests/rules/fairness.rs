@@ -222,7 +222,7 @@ fn a_cap_on_keys_in_flight_keeps_workers_free_of_the_flood() {
     assert!(spared.mean < flooded.mean.mul_f64(0.8), "{spared:?} {flooded:?}");
 }
 
-/// The same without fairness, to see that the simulation tells the difference.
+/// The same without fairness, to see that the simulation detects the difference.
 #[test]
 fn without_fairness_the_same_flood_delays_every_tenant() {
     let scenario = Scenario { fair: false, ..Scenario::fair(0.8, 2_000_000_000) };

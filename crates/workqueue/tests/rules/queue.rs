@@ -342,7 +342,7 @@ impl Reason for Fuse {
     }
 }
 
-/// Adds wait in the inbox until someone looks. A panic in that one's hands once took all adds with it that came after.
+/// Adds wait in the inbox until a consumer takes them. A panic in that consumer once lost all later adds.
 #[test]
 fn a_panic_while_adds_are_moved_loses_none_of_the_others() {
     let queue: Queue<u32, Fuse> = Queue::new(Options::new());

@@ -4,9 +4,10 @@
 //! time (the *load*). Then the same with the first tenant adding a thousand times as much: how much longer do the others
 //! wait?
 //!
-//! **What to expect.** Runs are not interrupted, so in a flood, when all workers are always busy, a key waits for the end of a run even
-//! if it is next. No queue can spare it that; what a queue can do is let it wait for nothing else than the other
-//! tenants' keys. Queueing theory then gives the mean wait exactly, for *c* workers, runs of mean *r* and a load ρ:
+//! **What to expect.** Runs are not interrupted, so in a flood, when all workers are always busy, a key waits for the
+//! end of a run even if it is next. No queue can spare it that; what a queue can do is let it wait for nothing else
+//! than the other tenants' keys. Queueing theory has the exact mean wait, for *c* workers, runs of mean *r* and a load
+//! ρ:
 //!
 //! - quiet: `C · r/c / (1 − ρ)`, where `C` is Erlang's probability that all workers are busy;
 //! - flooded: `r/c / (1 − ρ)`, ρ without the first tenant. ([`least_wait`])

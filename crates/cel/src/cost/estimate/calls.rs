@@ -1,9 +1,9 @@
 //! Estimated cost of calls: per overload, from the sizes of the arguments.
 //!
-//! Three sets of rules are tried in order: those of the list and set libraries, those of Kubernetes' own functions (`kubernetes`), and
-//! those of cel-go. Some results wrap around instead of saturating (`string_to_bytes`, `list_slice`), because cel-go does and the total
-//! decides whether a definition is accepted. Sizes come from the schema or from the literal; the counterpart at run time is
-//! `cost::runtime`.
+//! Three sets of rules are tried in order: those of the list and set libraries, those of Kubernetes' own functions
+//! (`kubernetes`), and those of cel-go. Some results wrap around instead of saturating (`string_to_bytes`,
+//! `list_slice`), because cel-go does and the total decides whether a definition is accepted. Sizes come from the
+//! schema or from the literal; the counterpart at run time is `cost::runtime`.
 
 use super::super::runtime::{LIST_COST, REGEX_FACTOR, STRING_FACTOR, orders_text};
 use super::{CostRange, Coster, EstimateStep, SizeRange, both};

@@ -9,7 +9,7 @@ use super::{CostRange, Coster, EstimateStep, SizeRange, UNKNOWN};
 use crate::ast::{AstKind, Literal};
 use crate::types::Type;
 
-/// The functions that cost one, whatever they are called with: they read a value that is parsed already.
+/// The functions that cost one for all arguments: they read a value that is parsed already.
 const CONSTANT: [&str; 38] = [
     "serviceAccount",
     "path",
@@ -64,35 +64,16 @@ impl Coster<'_> {
         target: Option<Arg>,
         args: &[Arg],
     ) -> Option<Call> {
-        let scan = |size: SizeRange, times: f64| size.scaled(times * STRING_FACTOR);
         Some(match (function, target, args) {
             ("check", ..) => Call::of(CostRange::fixed(350_000)),
             _ if CONSTANT.contains(&function) => Call::of(ONE),
-            ("fieldSelector" | "labelSelector", _, [selector]) => {
-                let requirements = selector.size.scaled(0.5).times(CostRange::fixed(LIST_COST + STRUCT_COST));
-                Call::of(CostRange::fixed(LIST_COST).plus(scan(selector.size, 1.0)).plus(requirements))
-            }
+            ("fieldSelector" | "labelSelector", _, [selector]) => Call::of(requirements(selector.size)),
             (
                 "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" | "includes",
                 Some(target),
                 _,
             ) => self.traversal(function, target),
             ("url" | "jsonpatch.escapeKey", _, [arg]) => Call::sized(scan(arg.size, 1.0), arg.size),
-            ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(target), _) => {
-                Call::sized(scan(target.size, 1.0), target.size)
-            }
-            ("replace", Some(target), [old, new, ..]) => {
-                Call::sized(scan(target.size, 2.0), replaced(target.size, old.size, new.size))
-            }
-            ("split", Some(target), _) => {
-                let most =
-                    args.get(1).map_or(target.size.max, |most| self.split_limit(*most, target.size.max));
-                Call::sized(scan(target.size, 2.0), SizeRange { min: 0, max: most })
-            }
-            ("join", Some(list), _) => self.join(list, args.first().copied()),
-            ("find" | "findAll", Some(text), [pattern, ..]) => {
-                Call::sized(regex(text.size, pattern.size), SizeRange { min: 0, max: text.size.max })
-            }
             ("ip", ..) if overload == "cidr_ip" => Call::of(ONE),
             (
                 "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
@@ -100,17 +81,30 @@ impl Coster<'_> {
                 [arg, ..],
             ) => Call::of(scan(arg.size, 1.0)),
             ("ip.isCanonical", _, [arg]) => Call::of(scan(arg.size, 2.0)),
-            ("containsIP" | "containsCIDR", _, [arg]) => {
-                let address = SizeRange { min: 4, max: 16 };
-                let mut cost = address.plus(address).scaled(STRING_FACTOR);
-                if function == "containsCIDR" {
-                    cost = cost.plus(address.scaled(STRING_FACTOR)).plus(ONE);
-                }
-                let text = matches!(overload, "cidr_contains_ip_string" | "cidr_contains_cidr_string");
-                Call::of(if text { cost.plus(scan(arg.size, 1.0)) } else { cost })
-            }
+            ("containsIP" | "containsCIDR", _, [arg]) => Call::of(containment(function, overload, arg.size)),
             ("validate", _, [arg, ..]) => Call::of(scan(arg.size, 1.0).scaled(128.0 * REGEX_FACTOR)),
             ("_==_", _, [left, right]) => return self.library_equality(*left, *right),
+            _ => return self.text_function(function, target, args),
+        })
+    }
+
+    /// The functions on strings and lists of strings.
+    fn text_function(&self, function: &str, target: Option<Arg>, args: &[Arg]) -> Option<Call> {
+        Some(match (function, target, args) {
+            ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(target), _) => {
+                Call::sized(scan(target.size, 1.0), target.size)
+            }
+            ("replace", Some(target), [old, new, ..]) => {
+                Call::sized(scan(target.size, 2.0), replaced(target.size, old.size, new.size))
+            }
+            ("split", Some(target), _) => {
+                let parts = SizeRange { min: 0, max: self.split_limit(args.get(1), target.size.max) };
+                Call::sized(scan(target.size, 2.0), parts)
+            }
+            ("join", Some(list), _) => self.join(list, args.first().copied()),
+            ("find" | "findAll", Some(text), [pattern, ..]) => {
+                Call::sized(regex(text.size, pattern.size), SizeRange { min: 0, max: text.size.max })
+            }
             _ => return None,
         })
     }
@@ -161,9 +155,9 @@ impl Coster<'_> {
     }
 
     /// A negative limit means all parts and becomes a huge number, as the cast does in Go.
-    fn split_limit(&self, arg: Arg, default: u64) -> u64 {
-        match self.checked.ast.kind(arg.id) {
-            AstKind::Literal(Literal::Int(number)) => number.cast_unsigned(),
+    fn split_limit(&self, arg: Option<&Arg>, default: u64) -> u64 {
+        match arg.map(|arg| self.checked.ast.kind(arg.id)) {
+            Some(AstKind::Literal(Literal::Int(number))) => number.cast_unsigned(),
             _ => default,
         }
     }
@@ -178,6 +172,30 @@ impl Coster<'_> {
             size = size.plus(separator.size.times(count));
         }
         Call::sized(size.scaled(STRING_FACTOR), size)
+    }
+}
+
+/// The cost of reading a text so many times.
+fn scan(size: SizeRange, times: f64) -> CostRange {
+    size.scaled(times * STRING_FACTOR)
+}
+
+/// The cost of parsing a selector: at most one requirement for two characters.
+fn requirements(text: SizeRange) -> CostRange {
+    let each = CostRange::fixed(LIST_COST + STRUCT_COST);
+    CostRange::fixed(LIST_COST).plus(scan(text, 1.0)).plus(text.scaled(0.5).times(each))
+}
+
+/// The cost of comparing addresses, and of parsing the argument if it is a text.
+fn containment(function: &str, overload: &str, arg: SizeRange) -> CostRange {
+    let address = SizeRange { min: 4, max: 16 };
+    let mut cost = scan(address.plus(address), 1.0);
+    if function == "containsCIDR" {
+        cost = cost.plus(scan(address, 1.0)).plus(ONE);
+    }
+    match overload {
+        "cidr_contains_ip_string" | "cidr_contains_cidr_string" => cost.plus(scan(arg, 1.0)),
+        _ => cost,
     }
 }
 

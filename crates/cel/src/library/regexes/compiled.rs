@@ -20,7 +20,7 @@ const MAX_COMPILED: usize = 16 << 20;
 const MAX_KEPT_BYTES: usize = 64 << 20;
 /// The bytes that each kept pattern counts beside its own. Searches have memory of their own, up to [`MAX_SEARCH_CACHE`].
 const KEPT_OVERHEAD: usize = 32 << 10;
-/// The memory in which a search remembers states that it has visited, per pattern and thread.
+/// The memory for the states that a search has visited, per pattern and thread.
 const MAX_SEARCH_CACHE: usize = 128 << 10;
 /// The most sets such as `\pL`. Each has hundreds of ranges, before the size of the result is known.
 const MAX_UNICODE_SETS: usize = 512;

@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
             '[' => class(rest)?,
             '\\' => match escaped_element(rest)? {
                 Some(after) => after,
-                // Quoted text without characters is no operand.
+                // Quoted text without characters is not an operand.
                 None => return Ok((quoted(rest).1, false)),
             },
             _ => after,
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         Ok(after)
     }
 
-    /// Opens a group, or sets flags, which is no element.
+    /// Opens a group, or sets flags, which is not an element.
     fn open(&mut self, rest: &'a str) -> SyntaxResult<&'a str> {
         let Some(special) = rest.strip_prefix("(?") else {
             self.outer.push(std::mem::take(&mut self.current));
@@ -349,7 +349,7 @@ fn class_character<'a>(text: &'a str, class: &'a str) -> SyntaxResult<(char, &'a
 mod tests {
     use super::*;
 
-    /// Each answer is that of kube-apiserver for a pattern of a schema.
+    /// Each result is that of kube-apiserver for a pattern of a schema.
     #[test]
     fn errors_are_those_of_go() {
         for (pattern, expected) in [

@@ -97,7 +97,7 @@ fn restriction(value: &Value, structure: Option<(&Value, &str)>, path: &str, err
     check(value, structure, false, path, errors);
 }
 
-/// Returns true for what a Go struct does not tell from an absent field.
+/// Returns true for values that a Go struct cannot distinguish from an absent field.
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Bool(set) => !set,

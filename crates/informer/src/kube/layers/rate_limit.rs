@@ -2,7 +2,7 @@
 //! `Burst`.
 //!
 //! Watches are exempt: opening one is rare, and a watch that waits behind a burst of writes leaves a cache stale. The
-//! default is no limit, because API servers have priority and fairness. Use one for programs that write in bursts to a
+//! default is not a limit, because API servers have priority and fairness. Use one for programs that write in bursts to a
 //! server that others depend on.
 
 use std::fmt;
@@ -61,7 +61,7 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// Give the same limit to several clients to make them share it.
+    /// Clones share one bucket: pass them to several clients to bound their sum.
     #[must_use]
     pub fn new(limit: Arc<RateLimit>) -> Self {
         Self { limit }

@@ -1,7 +1,7 @@
 //! [`KubeNamespaces`]: one collection in several namespaces, with a separate watch for each.
 //!
-//! For programs without access to the whole cluster, and for a few namespaces of a large cluster. Adding and removing one while the
-//! informer runs is in [`namespaces`](crate::namespaces).
+//! For programs without access to the whole cluster, and for a few namespaces of a large cluster. Adding and removing
+//! one while the informer runs is in [`namespaces`](crate::namespaces).
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Reading a watch: from the chunks of a body to the events of the reflector.
 //!
-//! An object that cannot be used is reported as a separate event; a line that cannot be decoded ends the watch. Patches are applied
-//! to the cached objects (`deltas`).
+//! An object that cannot be used is reported as a separate event; a line that cannot be decoded ends the watch. Patches
+//! are applied to the cached objects (`deltas`).
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ use crate::lister_watcher::{SourceError, WatchEvent, WatchStream};
 use crate::object::Object;
 
 impl KubeSource {
-    /// The events of a body, in batches of what has arrived together. `initial` says if they begin with the initial state.
+    /// The events of a body, in batches of what has arrived together. `initial` is true if they begin with the initial state.
     pub(super) fn read(&self, chunks: Chunks, deltas: Option<Deltas>, initial: bool) -> WatchStream {
         let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
         let initial_left = initial.then_some(self.max_list_bytes);
@@ -88,7 +88,7 @@ impl KubeSource {
     }
 }
 
-/// A line that is no event is quoted only if it is a web page: a part of an event may be a part of a secret.
+/// A line that is not an event is quoted only if it is a web page: a part of an event may be a part of a secret.
 fn malformed(error: &DecodeError) -> SourceError {
     match error {
         DecodeError::Malformed(line) if !line.trim_start().starts_with('<') => {

@@ -26,7 +26,7 @@ const FULL_WAIT: Duration = Duration::from_millis(500);
 /// Why there is no stream.
 #[derive(Debug)]
 pub(super) enum NoStream {
-    /// The server has no such thing, or not for us.
+    /// The server does not offer streams, or not to this user.
     NotOffered,
     /// It failed this time.
     Failed,

@@ -78,7 +78,7 @@ impl ConnectionTask {
         }
     }
 
-    /// Runs the connection until it ends. Returns false if the server offers no such thing.
+    /// Runs the connection until it ends. Returns false if the server offers no streams.
     pub(super) async fn run(mut self) -> bool {
         let opened = self.open().await;
         // A task that is about to end takes no more requests.
@@ -223,7 +223,7 @@ impl ConnectionTask {
         Ok(())
     }
 
-    /// Hands the reader to the source that waits for it.
+    /// Passes the reader to the source that waits for it.
     fn started(&mut self, id: &str, start: SubscriptionStart) {
         let Some(entry) = self.subscriptions.get_mut(id) else { return };
         let Some((begun, lines)) = entry.beginning.take() else { return };
@@ -281,7 +281,7 @@ impl ConnectionTask {
 }
 
 impl OpenSubscription {
-    /// Says how it began, which is all that will be said.
+    /// Reports the outcome of opening; later failures are not reported here.
     fn answer(self, outcome: SubscriptionOutcome) {
         if let Some((begun, _)) = self.beginning {
             let _ = begun.send(outcome);

@@ -1,8 +1,8 @@
 //! [`SharedStream`]: one connection for the watches of many sources, where the server offers it (`docs/many-kinds.md`).
 //!
-//! To its source a subscription is a watch like any other: the same lines in the same form, which the same code decodes. So nothing
-//! above a [`KubeSource`](super::KubeSource) depends on the kind of watch. If a subscription fails to start, its source opens an
-//! ordinary watch instead; a later failure is handled as a broken watch.
+//! To its source a subscription is a watch like any other: the same lines in the same form, which the same code
+//! decodes. So nothing above a [`KubeSource`](super::KubeSource) depends on the kind of watch. If a subscription fails
+//! to start, its source opens an ordinary watch instead; a later failure is handled as a broken watch.
 //!
 //! A task ([`connection`]) runs the connection until the last subscription ends.
 

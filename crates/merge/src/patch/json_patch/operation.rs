@@ -1,4 +1,4 @@
-//! The operations of a JSON patch, in the words of kube-apiserver's library where they do not apply.
+//! The operations of a JSON patch, with the messages of kube-apiserver's library where they do not apply.
 //!
 //! The words differ from operation to operation and are kept as they are, since clients match on them. Places are found
 //! by `pointer`, sizes are charged to `budget`; the order of operations and what happens to the object when one fails

@@ -130,7 +130,7 @@ fn list_of(value: Option<&Value>) -> Merged<Option<Vec<Value>>> {
     }
 }
 
-/// The elements of an order must say which ones they mean.
+/// The elements of an order must have their keys.
 fn check_named(order: &[Value], identity: ElementIdentity<'_>) -> Merged<()> {
     let ElementIdentity::Key(key) = identity else { return Ok(()) };
     if let Some(at) = order.iter().position(|item| !item.is_object()) {

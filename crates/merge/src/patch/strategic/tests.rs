@@ -7,7 +7,8 @@ use listwatch_json::{Value, json};
 use super::*;
 use crate::patch::{ListKind, MapKind, PatchStrategy};
 
-/// `items` merges by `name`, `ports` by `port`, `tags` and `finalizers` as sets, `selector` is replaced, everything else has no strategy.
+/// `items` merges by `name`, `ports` by `port`, `tags` and `finalizers` as sets, `selector` is replaced, everything
+/// else has no strategy.
 #[derive(Clone, Copy)]
 struct Node(&'static str);
 

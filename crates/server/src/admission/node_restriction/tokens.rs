@@ -193,16 +193,20 @@ pub(super) fn admit_pod_certificate(by: &ByNode<'_>) -> Result<(), Status> {
     })?;
     by.require(!references::is_mirror(&pod), || format!("pod {shown} is a mirror pod"))?;
     let account = spec.text("serviceAccountName");
-    let runs_as = pod.at("spec").text("serviceAccountName");
-    by.require(account == runs_as, || {
-        let (account, runs_as) = (quote(account), quote(runs_as));
-        format!("PodCertificateRequest for pod {shown} contains serviceAccountName ({account}) that differs from running pod ({runs_as})")
-    })?;
+    check_pod_account(by, &pod, account, &shown)?;
     let found = request.find(("", "v1", "serviceaccounts"), Some(request.namespace), account);
     if !found.is_some_and(|account| same_uid(&account, "serviceAccountUID")) {
         return stale("service account");
     }
     check_signer(by, &pod, spec.text("signerName"), account, &shown)
+}
+
+fn check_pod_account(by: &ByNode<'_>, pod: &Value, account: &str, shown: &str) -> Result<(), Status> {
+    let runs_as = pod.at("spec").text("serviceAccountName");
+    by.require(account == runs_as, || {
+        let (account, runs_as) = (quote(account), quote(runs_as));
+        format!("PodCertificateRequest for pod {shown} contains serviceAccountName ({account}) that differs from running pod ({runs_as})")
+    })
 }
 
 /// A certificate is mounted by a projected volume of this signer, or the kubelet has a permission for signer and

@@ -47,7 +47,7 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<PodViolation> {
     ))
 }
 
-/// The capabilities that container runtimes grant by default: adding one of them again gives nothing new.
+/// The capabilities that container runtimes grant by default: adding one of them again changes nothing.
 const DEFAULT_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -94,7 +94,7 @@ pub(super) fn host_namespaces(pod: &Pod<'_>) -> Option<PodViolation> {
     (!used.is_empty()).then(|| ("host namespaces", used.join(", ")))
 }
 
-/// A directory of the node is a way out of the container, whatever the rest of the Pod forbids.
+/// A host path can break out of the container despite all other restrictions of the Pod.
 pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     let volumes = pod.spec.list("volumes").iter().filter(|volume| volume.has("hostPath"));
     let names: Vec<&str> = volumes.map(|volume| volume.text("name")).collect();
@@ -102,7 +102,7 @@ pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     (!names.is_empty()).then(|| ("hostPath volumes", detail()))
 }
 
-/// Ports of the node. Zero means none and is no violation.
+/// Ports of the node. Zero means none and is not a violation.
 pub(super) fn host_ports(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut containers, mut ports) = (Vec::new(), BTreeSet::new());
     for container in pod.containers() {

@@ -34,7 +34,7 @@ impl<'a> Pod<'a> {
             .into_iter()
     }
 
-    /// The names of the containers whose security context is bad.
+    /// The names of the containers whose security context violates the check.
     pub(super) fn bad(&self, mut is_bad: impl FnMut(&Value) -> bool) -> Vec<String> {
         let bad = self.containers().filter(|container| is_bad(container.at("securityContext")));
         bad.map(|container| container.text("name").to_owned()).collect()
@@ -84,7 +84,7 @@ pub(super) fn named(containers: &[String]) -> String {
     format!("{} {}", plural("container", "containers", containers.len()), quoted(containers))
 }
 
-/// `pod and containers "a", "b"`, of those that set something bad.
+/// `pod and containers "a", "b"`, of those that violate the check.
 pub(super) fn setters(pod: bool, containers: &[String]) -> Vec<String> {
     let containers = (!containers.is_empty()).then(|| named(containers));
     pod.then(|| "pod".to_owned()).into_iter().chain(containers).collect()

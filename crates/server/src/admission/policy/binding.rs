@@ -58,7 +58,7 @@ impl PolicyBinding {
 
     /// Returns the parameters to evaluate a policy with, one after the other; null if it is evaluated without.
     ///
-    /// No parameter found and `Allow` gives an empty list, so the policy is not evaluated at all. With a selector the
+    /// If no parameter is found, `Allow` results in an empty list, so the policy is not evaluated at all. With a selector the
     /// cost is one evaluation per matching object, each with a budget of its own; kube-apiserver has no bound on
     /// their number either.
     ///

@@ -101,7 +101,7 @@ pub(super) struct PolicyDefinition {
     /// Named expressions that the others may use, in order.
     pub(super) variables: Vec<(String, CompiledExpression)>,
     pub(super) validations: Vec<Validation>,
-    /// Audit annotations of a validating policy, evaluated whatever the validations say.
+    /// Audit annotations of a validating policy, evaluated for any result of the validations.
     pub(super) annotations: Vec<(String, CompiledExpression)>,
     /// Changes in order; each expression sees the object that the one before has made.
     pub(super) mutations: Vec<Mutation>,

@@ -192,18 +192,9 @@ impl Quota {
             return Ok(None);
         }
         let refuse = |why: String| Err(request.forbidden(now.object, &why));
-        if let Some(missing) = now.missing(&restricted) {
-            return refuse(format!("failed quota: {}: must specify {missing}", self.name()));
-        }
         let used = amounts(self.value.at("status").at("used"));
-        if restricted.iter().any(|name| !used.contains_key(*name)) {
-            let names = joined(restricted.iter().copied());
-            return refuse(format!("status unknown for quota: {}, resources: {names}", self.name()));
-        }
-        let negative =
-            joined(now.cost().iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name));
-        if !negative.is_empty() {
-            return refuse(format!("quota usage is negative for resource(s): {negative}"));
+        if let Some(why) = self.unusable(now, &restricted, &used) {
+            return refuse(why);
         }
         let mut cost = limited(now.cost(), &hard);
         if let Some(before) = before.filter(|before| scopes.include(&before.scoped)) {
@@ -218,6 +209,20 @@ impl Quota {
             Some(why) if request.subresource != "status" => refuse(why),
             _ => Ok(Some(self.with_used(&after))),
         }
+    }
+
+    /// The refusal of an object whose cost cannot be compared with the quota.
+    fn unusable(&self, now: &MeasuredObject<'_>, restricted: &[&String], used: &Amounts) -> Option<String> {
+        if let Some(missing) = now.missing(restricted) {
+            return Some(format!("failed quota: {}: must specify {missing}", self.name()));
+        }
+        if restricted.iter().any(|name| !used.contains_key(*name)) {
+            let names = joined(restricted.iter().copied());
+            return Some(format!("status unknown for quota: {}, resources: {names}", self.name()));
+        }
+        let negative =
+            joined(now.cost().iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name));
+        (!negative.is_empty()).then(|| format!("quota usage is negative for resource(s): {negative}"))
     }
 
     /// The refusal of a cost that exceeds a hard limit.

@@ -17,7 +17,7 @@ use crate::registry::Resource;
 /// compared with them.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaScopes {
-    /// Scopes that an object is in or not, whatever the operator.
+    /// Scopes that an object is in or not, under any operator.
     plain: BTreeSet<String>,
     /// Scopes that select by the name of a class.
     classes: HashMap<String, ClassSelector>,

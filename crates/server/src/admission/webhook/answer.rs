@@ -1,6 +1,6 @@
-//! [`ReviewAnswer`]: the answer of an admission webhook, decoded and verified.
+//! [`ReviewAnswer`]: the response of an admission webhook, decoded and verified.
 //!
-//! It comes from outside: its size is bounded by the client, its types are checked as Go's decoder does, in Go's words,
+//! It comes from outside: its size is bounded by the client, its types are checked as Go's decoder does, with Go's text,
 //! and a rejection is forced to a code of at least 400. `v1` answers are held to their uid, type and patch type;
 //! `v1beta1` ones are not, as in kube-apiserver. A patch is decoded here; [`super`] applies it and checks the result.
 
@@ -32,7 +32,7 @@ pub(super) struct ReviewAnswer {
     operations: Result<Option<JsonPatch>, String>,
 }
 
-/// The problem with an answer.
+/// The problem with a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AnswerError {
     /// It is no AdmissionReview.
@@ -51,7 +51,7 @@ impl From<AnswerError> for WebhookFailure {
 }
 
 impl ReviewAnswer {
-    /// Reads an answer to the review with that version and uid. Only mutating webhooks may answer with a patch, of at most so many
+    /// Reads a response to the review with that version and uid. Only mutating webhooks may answer with a patch, of at most so many
     /// values.
     pub(super) fn read(
         bytes: &[u8],
@@ -144,7 +144,7 @@ impl ReviewAnswer {
         self.operations.map_err(WebhookFailure::Call)
     }
 
-    /// Decodes the patch of a webhook. Its values are counted before it is parsed, since an answer of a few megabytes could
+    /// Decodes the patch of a webhook. Its values are counted before it is parsed, since a response of a few megabytes could
     /// become a tree of hundreds.
     fn read_patch(&self, most: usize) -> Result<Option<JsonPatch>, String> {
         if self.patch.is_empty() {
@@ -237,7 +237,7 @@ mod tests {
         ReviewAnswer::read(&encode(&review), (V1, "u"), mutating, 100)
     }
 
-    /// An answer of the wrong types was taken for a denial or a permission; kube-apiserver cannot decode it, and the failure
+    /// A response of other types was taken for a denial or a permission; kube-apiserver cannot decode it, and the failure
     /// policy decides.
     #[test]
     fn an_answer_has_the_types_of_an_admission_review() {
@@ -343,7 +343,7 @@ mod tests {
         assert!(other.patch().unwrap().is_none(), "an empty patch is none, whatever its type");
     }
 
-    /// The patch is base64, behind which its values cannot be counted with those of the answer.
+    /// The patch is base64, behind which its values cannot be counted with those of the response.
     #[test]
     fn a_patch_has_a_bounded_number_of_values() {
         let patched = |values: usize| {

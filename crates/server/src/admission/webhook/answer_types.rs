@@ -1,6 +1,6 @@
-//! The types of the fields of an AdmissionReview that a webhook sends, and Go's words for a value of another type.
+//! The types of the fields of an AdmissionReview that a webhook sends, and Go's message for a value of another type.
 //!
-//! kube-apiserver decodes the answer into structs, and the message of a failure is that of Go's decoder, which operators search for.
+//! kube-apiserver decodes the response into structs, and the message of a failure is that of Go's decoder, which operators search for.
 //! The meaning of the fields is [`super::answer`]'s.
 
 use listwatch_kinds::tree::Tree;
@@ -54,7 +54,7 @@ pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Go's words for a value of another type.
+/// Go's message for a value of another type.
 pub(super) fn mismatch(found: &str, place: &str, expected: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field {place} of type {expected}")
 }

@@ -61,7 +61,7 @@ pub(super) struct Webhook {
 /// The failure of a call of a webhook.
 #[derive(Debug)]
 pub(in crate::admission) enum WebhookFailure {
-    /// The webhook could not be called, or its answer could not be used: subject to the failure policy.
+    /// The webhook could not be called, or its response could not be used: subject to the failure policy.
     Call(String),
     /// The webhook rejected the request, or the request cannot be shown to it: never ignored.
     Rejected(Status),
@@ -170,14 +170,14 @@ impl Webhook {
         String::from_utf8_lossy(&listwatch_wire::json::encode(&said)).into_owned()
     }
 
-    /// Calls the webhook and reads its answer, within its timeout. Only a mutating one may return a patch.
+    /// Calls the webhook and reads its response, within its timeout. Only a mutating one may return a patch.
     ///
-    /// Not retried: a webhook may have side effects. Warnings and audit annotations of the answer count even if it
+    /// Not retried: a webhook may have side effects. Warnings and audit annotations of the response count even if it
     /// rejects.
     ///
     /// # Errors
     /// [`WebhookFailure::Rejected`] if it denied the request or does not support dry run, [`WebhookFailure::Call`]
-    /// for everything that went wrong.
+    /// for all failures.
     pub(super) async fn call(
         &self,
         request: &Attributes<'_>,

@@ -81,7 +81,7 @@ impl Default for MutatingWebhooks {
 /// The plugin ValidatingAdmissionWebhook: calls webhooks concurrently, since none may change the object.
 ///
 /// The calls share the task of the request and all run to their end, even if one rejects: others may want to record
-/// something. The first rejection in the order of configurations is the answer.
+/// something. The first rejection in the order of configurations is the response.
 #[derive(Debug)]
 pub(super) struct ValidatingWebhooks(Hooks);
 

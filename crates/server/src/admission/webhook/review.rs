@@ -1,6 +1,6 @@
 //! [`AdmissionReview`]: the request that a webhook receives.
 //!
-//! Both `v1` and `v1beta1` are supported, in the order of the webhook's `admissionReviewVersions`. The answer is
+//! Both `v1` and `v1beta1` are supported, in the order of the webhook's `admissionReviewVersions`. The response is
 //! [`super::answer`].
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ pub(super) struct AdmissionReview<'a> {
 impl AdmissionReview<'_> {
     /// Returns the uid of the review and its encoding.
     ///
-    /// The uid is new for each call, so that an answer to another review cannot be taken for this one.
+    /// The uid is new for each call, so that a response to another review cannot be taken for this one.
     pub(super) fn encode(&self) -> (String, Bytes) {
         let (request, uid) = (self.request, uuid::Uuid::new_v4().to_string());
         let mut asked = request_document(request, self.form);

@@ -268,7 +268,7 @@ fn node_name(user: &str) -> Option<&str> {
     user.strip_prefix("system:node:").filter(|name| subdomain_errors(name).is_empty())
 }
 
-/// The node that the Pod of a service account runs on, if its token says so.
+/// The node that the Pod of a service account runs on, if its token has it.
 fn runs_on(requester: &User) -> Option<&str> {
     service_account(&requester.name)?;
     match requester.extra.get(NODE_NAME).map(Vec::as_slice) {

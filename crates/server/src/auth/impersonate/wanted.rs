@@ -15,7 +15,7 @@ use listwatch_wire::go::quote;
 /// More are a 400. kube-apiserver has no bound but the size of the header.
 const MAX_CLAIMS: usize = 128;
 
-/// The user that a request wants to act as.
+/// The user that a request impersonates.
 /// Nothing in it has been checked yet; it is not a [`crate::auth::User`] so that it cannot be used as one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Impersonation {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_without_a_name_are_refused_in_the_words_of_the_reference() {
+    fn claims_without_a_name_are_refused_with_the_messages_of_kube_apiserver() {
         assert_eq!(
             read(&[("impersonate-extra-a", b"1"), ("impersonate-group", b"g")]).unwrap_err(),
             "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"g\"}, \

@@ -66,7 +66,7 @@ pub(super) struct NodeGraph {
 }
 
 impl NodeGraph {
-    /// Puts an object on a node, with all that it refers to, instead of what was known of it.
+    /// Records an object on a node, with all that it refers to, in place of its former entry.
     ///
     /// The object itself is counted among its references, which is how a kubelet may read its own Pods.
     pub(super) fn place(&mut self, object: Vertex, node: &str, mut references: Vec<Vertex>) {

@@ -26,7 +26,7 @@ const OWN: &[&str] = &["get", "create", "update", "patch", "delete"];
 /// The namespace of the Leases that kubelets renew.
 pub(crate) const LEASES: &str = "kube-node-lease";
 
-/// The permissions of every kubelet, whatever runs on its node: group, resource, verbs.
+/// The permissions of every kubelet, independent of its Pods: group, resource, verbs.
 const GENERAL: [(&str, &str, &[&str]); 11] = [
     ("authentication.k8s.io", "tokenreviews", &["create"]),
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
@@ -66,7 +66,7 @@ impl NodeAuthorizer {
         authorizer
     }
 
-    /// Decides by resource. `Err` is the reason for the 403, empty where kube-apiserver gives none.
+    /// Decides by resource. `Err` is the reason in the 403, empty where kube-apiserver has none.
     fn decide(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         match (wanted.group, wanted.resource) {
             (_, "") => refuse(""),

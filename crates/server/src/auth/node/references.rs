@@ -1,6 +1,6 @@
 //! The objects that Pods and PersistentVolumes refer to: Secrets, ConfigMaps, claims, ServiceAccounts.
 //!
-//! The Node authorizer gives a kubelet access to these, so a reference that is missing here breaks Pods at start, and
+//! The Node authorizer grants a kubelet access to these, so a reference that is missing here breaks Pods at start, and
 //! one too many leaks a Secret to a node. The lists of volume sources are those of kube-apiserver's `podutil` and
 //! `persistentvolume` packages. Mirror Pods refer to nothing: a kubelet creates them itself and could otherwise give
 //! itself access to any Secret.
@@ -97,7 +97,7 @@ pub(crate) fn volume_claims(pod: &Value) -> Vec<String> {
 fn resource_claims(pod: &Value) -> Vec<&str> {
     let statuses = pod.at("status").list("resourceClaimStatuses").iter();
     let named = statuses.map(|status| (status.text("name"), status.text("resourceClaimName")));
-    // Of two of the same name the first counts.
+    // The first of two with the same name counts.
     let made: HashMap<&str, &str> = named.rev().collect();
     let wanted =
         pod.at("spec").list("resourceClaims").iter().map(|claim| match claim.text("resourceClaimName") {
@@ -110,7 +110,7 @@ fn resource_claims(pod: &Value) -> Vec<&str> {
     wanted.chain([extended]).filter(|name| !name.is_empty()).collect()
 }
 
-/// All that a Pod refers to. A Pod that a kubelet made for itself gives it nothing.
+/// All that a Pod refers to. A mirror Pod, made by the kubelet itself, grants it nothing.
 pub(super) fn of_pod(pod: &Value) -> Vec<Vertex> {
     if is_mirror(pod) {
         return Vec::new();
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(of_pod(&pod).len(), 1 + 7 + 4 + 2 + 3);
     }
 
-    /// A kubelet may make Pods for itself; if they counted, it could read whatever it names in one.
+    /// A kubelet may make Pods for itself; if they counted, it could read every object that it names in one.
     #[test]
     fn a_mirror_pod_refers_to_nothing() {
         let mut pod = pod();

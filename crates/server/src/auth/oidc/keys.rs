@@ -32,7 +32,7 @@ pub(super) struct KeySet {
 #[derive(Debug)]
 struct OidcKey {
     id: String,
-    /// The one algorithm it is for, if its issuer says so.
+    /// The one algorithm it is for, if the key set names it.
     algorithm: Option<String>,
     material: Material,
 }

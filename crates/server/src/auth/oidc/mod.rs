@@ -108,7 +108,7 @@ impl Oidc {
     /// Returns the verified claims of a token; `None` if another issuer made it. The algorithm is checked against the
     /// options before the signature.
     ///
-    /// The keys are loaded once and passed on to [`Oidc::remember`], so that a token verified with keys that were
+    /// The keys are loaded once and passed to [`Oidc::remember`], so that a token verified with keys that were
     /// replaced meanwhile is not kept.
     fn claims(&self, token: &str) -> Result<Option<Arc<OidcClaims>>, String> {
         if let Some(known) = self.verified.lock().get(token) {

@@ -42,7 +42,7 @@ pub(super) struct Fetching {
 /// The progress of fetching.
 #[derive(Clone, Copy, Debug)]
 enum Progress {
-    /// Keys are being fetched, or will be when the task comes to it.
+    /// Keys are being fetched, or will be when the task runs.
     Running,
     /// They were fetched then, or could not be.
     Ended(Instant),

@@ -220,7 +220,7 @@ fn binding(namespaced: bool) -> impl Strategy<Value = Value> {
     )
 }
 
-/// A change of the objects: each step puts one or removes one.
+/// A change of the objects: each step adds or removes one.
 #[derive(Clone, Debug)]
 enum PolicyStep {
     Put(usize, Value),

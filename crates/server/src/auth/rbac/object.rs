@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::auth::rbac::rule::{PolicyRule, or_empty};
 
-/// A Role or ClusterRole as stored; its place in the [`crate::auth::rbac::Policy`] says which of them it is.
+/// A Role or ClusterRole as stored; its place in the [`crate::auth::rbac::Policy`] decides which of them it is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Role {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::auth::AuthorizerAttributes;
 
-/// A rule of a Role or ClusterRole, as its JSON says it.
+/// A rule of a Role or ClusterRole, as in its JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {

@@ -1,7 +1,7 @@
 //! The choice of the container for logs, exec and attach: the named one, or the only one.
 //!
-//! kubectl reads the annotation `kubectl.kubernetes.io/default-container` itself and sends a name; the server does not. The kubelet of
-//! the Pod's node, which runs the container, is found by `kubelet.rs`.
+//! kubectl reads the annotation `kubectl.kubernetes.io/default-container` itself and sends a name; the server does not.
+//! The kubelet of the Pod's node, which runs the container, is found by `kubelet.rs`.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

@@ -59,7 +59,7 @@ pub(super) async fn answer(asked: NodeRequest<'_>) -> Result<Response, Status> {
     Ok(response)
 }
 
-/// The failure of Go's client to get a URL. It has words of its own for a server that does not speak TLS.
+/// The error text of Go's client for a failed GET, with its special case for a server that does not use TLS.
 fn unanswered(url: &str, why: &str) -> Status {
     let why = match why {
         "tls: first record does not look like a TLS handshake" => {

@@ -153,7 +153,7 @@ impl NodeRequest<'_> {
     /// Passes on a request for an upgrade, and makes a tunnel of the connection if it is accepted.
     ///
     /// # Errors
-    /// 500 if there is no connection, or an answer that is neither an upgrade nor an error. 429 if there are too many.
+    /// 500 if there is no connection, or a response that is neither an upgrade nor an error. 429 if there are too many.
     async fn upgrade(&self, place: &WebhookAddress, target: String) -> Result<Response, Status> {
         let held = self.open()?;
         let request = request(self.http().method.clone(), target, self.outgoing())?;
@@ -161,7 +161,7 @@ impl NodeRequest<'_> {
         Ok(relay::answered(answer, kept, Relay { upgrade: true, streamed: true, patience: None, held }).await)
     }
 
-    /// Sends a request for an upgrade; returns an answer that is one, or an error of the other server.
+    /// Sends a request for an upgrade; returns a response that is one, or an error of the other server.
     async fn upgraded(
         &self,
         place: &WebhookAddress,

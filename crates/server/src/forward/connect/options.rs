@@ -42,7 +42,7 @@ impl<'a> LogOptions<'a> {
     /// Reads and checks the parameters of a log of a Pod of this name.
     ///
     /// # Errors
-    /// 400 for something that is no number or time, 422 for numbers and combinations that make no sense.
+    /// 400 for something that is not a number or time, 422 for numbers and combinations that make no sense.
     #[doc(alias = "ValidatePodLogOptions")]
     pub(super) fn read(query: &'a Query<'static>, pod: &str) -> Result<Self, Status> {
         let options = Self {
@@ -130,7 +130,7 @@ fn time(query: &Query<'_>, key: &str) -> Result<Option<Timestamp>, Status> {
 /// The parameters of exec, attach and port-forward as admission sees them.
 ///
 /// # Errors
-/// 400 for ports that are no numbers.
+/// 400 for ports that are not numbers.
 pub(super) fn command_options(kind: &str, query: &Query<'_>) -> Result<Value, Status> {
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
     if kind == "PodPortForwardOptions" {
@@ -158,7 +158,7 @@ pub(super) fn command_options(kind: &str, query: &Query<'_>) -> Result<Value, St
 /// The query of exec, attach and port-forward for the kubelet.
 ///
 /// # Errors
-/// 400 for ports that are no numbers.
+/// 400 for ports that are not numbers.
 #[doc(alias = "streamParams")]
 pub(super) fn command_query(subresource: &str, sent: &Query<'_>) -> Result<String, Status> {
     if subresource == "portforward" {

@@ -25,7 +25,7 @@ use crate::http::request::BodySource;
 use crate::outbound::{BodySender, BusyConnection, OutboundBody, WebhookAddress};
 use crate::respond;
 
-/// Headers with which a server behind a proxy would speak for this one.
+/// Response headers that a proxied server must not set on behalf of this one.
 const CORS: [HeaderName; 4] = [
     http::header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
     http::header::ACCESS_CONTROL_ALLOW_HEADERS,
@@ -38,7 +38,7 @@ const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// written as they come and end with their client, however long it takes.
 const SHORT_BYTES: u64 = 64 << 10;
 
-/// Time for an answer to a request with a body.
+/// Time for a response to a request with a body.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Answers a request to a proxy.
@@ -129,7 +129,7 @@ fn number(port: &str) -> Result<u16, Status> {
     port.parse().map_err(|_| Status::bad_request(format!("invalid port {port:?}")))
 }
 
-/// Passes a request on and its answer back.
+/// Passes a request on and its response back.
 async fn forward(
     asked: NodeRequest<'_>,
     place: &WebhookAddress,
@@ -174,7 +174,7 @@ fn rewrite_location(asked: NodeRequest<'_>, place: &WebhookAddress, behind: &str
     }
 }
 
-/// Sends a request with its body, as that comes; returns the head of the answer.
+/// Sends a request with its body, as that comes; returns the head of the response.
 ///
 /// # Errors
 /// 503 if nothing answers, 400 if the body breaks off.
@@ -196,7 +196,7 @@ async fn exchange(
         tokio::select! {
             answer = &mut sending => {
                 let answer = answer.map_err(unreachable)?;
-                // The rest of the body must be read before the answer can be written.
+                // The rest of the body must be read before the response can be written.
                 pumping.await?;
                 Some(answer)
             }
@@ -216,7 +216,7 @@ async fn exchange(
     }
 }
 
-/// Waits until the client has gone. Nothing is read from it while the server behind the proxy takes nothing or says nothing.
+/// Waits until the client has disconnected. Nothing is read from it while the server behind the proxy neither reads nor writes.
 async fn left(asked: NodeRequest<'_>, body: &mut dyn BodySource) -> Status {
     hung_up(move || body.is_hung_up(), asked.api.options.http.body_timeout).await;
     Status::bad_request("the client has gone")

@@ -39,7 +39,7 @@ pub(super) async fn endpoint(
     Err(Status::service_unavailable(none))
 }
 
-/// A ready endpoint, and the Pod that it says it is.
+/// A ready endpoint, and the Pod that its `targetRef` names.
 #[derive(Debug, PartialEq, Eq)]
 struct EndpointCandidate {
     address: IpAddr,

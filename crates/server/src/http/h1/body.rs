@@ -78,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         Ok(body)
     }
 
-    /// Tells a client that waits for it to send its body.
+    /// Sends `100 Continue` to a client that waits for it before sending its body.
     async fn go_on(&mut self) -> Result<(), BodyProblem> {
         if std::mem::take(&mut self.expects_continue) && self.framing != Framing::Length(0) {
             self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| BodyProblem::Cut)?;
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// A body that is passed on has the bytes of one that is read whole, however they come, and the next request stays.
+    /// A body that is passed on has the bytes of one that is read whole, in pieces of any size, and the next request is left.
     #[tokio::test]
     async fn a_body_can_be_read_piece_by_piece() {
         let chunks = "3;a=b\r\nabc\r\n14\r\nthis is a long chunk\r\n0\r\nX: y\r\n\r\nGET /";

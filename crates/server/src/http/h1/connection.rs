@@ -1,4 +1,4 @@
-//! The loop over one HTTP/1.1 connection: head, handler, response, again; until it closes or is handed to a watch or
+//! The loop over one HTTP/1.1 connection: head, handler, response, repeated until it closes or is taken over by a watch or
 //! a tunnel.
 //!
 //! Memory is the reason for its form. The request phase owns the read buffer and the handler's future; when a watch
@@ -77,7 +77,7 @@ where
     Box::pin(close(&mut io, unread, &*service)).await;
 }
 
-/// Serves the watch or the tunnel that a connection was handed to, if it was. It takes `next` before it is awaited, so that the
+/// Serves the watch or the tunnel that took over a connection, if one did. It takes `next` before it is awaited, so that the
 /// task of an idle watch has no room for it.
 fn handed_over<'a, S>(
     io: &'a mut S,
@@ -96,7 +96,7 @@ where
     }
 }
 
-/// Closes a connection; reads first what its client is still sending, if it has not read the answer yet.
+/// Closes a connection; reads first what its client is still sending, if it has not read the response yet.
 async fn close<S: ClientStream>(io: &mut S, unread: bool, service: &impl Handler) {
     let closed = timeout(WRITE_GRACE, io.shutdown()).await;
     if unread && matches!(closed, Ok(Ok(()))) {
@@ -181,9 +181,9 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
     write_short(io, &[&out, text.as_bytes()]).await
 }
 
-/// One request and its answer.
+/// One request and its response.
 ///
-/// The part of the body that the handler has not read is read before the answer is written, within `body_timeout`; a
+/// The part of the body that the handler has not read is read before the response is written, within `body_timeout`; a
 /// body that does not end makes this the last request of the connection.
 ///
 /// Read requests end when their client disconnects, as in Go's server: clients that request long lists and disconnect would
@@ -311,7 +311,8 @@ fn delimiter(body: &Body, status: StatusCode, chunked: bool) -> Delimiter {
     }
 }
 
-/// Returns true for a code whose responses end with their head, whatever it says. Bytes after it would be taken for the next response.
+/// Returns true for a code whose responses end with their head, even with a length in it. Bytes after it would be taken for
+/// the next response.
 fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
@@ -330,7 +331,7 @@ pub(super) async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u
     timeout(STALL, write).await?
 }
 
-/// An error in the middle breaks the connection, the only sign HTTP has for an answer that is not whole. So does a client that
+/// An error in the middle breaks the connection, the only sign HTTP has for a response that is not whole. So does a client that
 /// leaves: the pieces may be those of another server, which may never send the next.
 async fn stream_pieces<S: ClientStream>(
     io: &mut S,

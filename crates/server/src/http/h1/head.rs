@@ -118,7 +118,7 @@ pub(crate) fn parse(buf: &mut BytesMut, limits: &HttpLimits) -> Result<Option<Re
 /// Makes a head of parsed lines.
 ///
 /// # Errors
-/// A target that is no path, an ambiguous `Host` or framing, or chunks in HTTP/1.0.
+/// A target that is not a path, an ambiguous `Host` or framing, or chunks in HTTP/1.0.
 fn convert(request: &httparse::Request<'_, '_>) -> Result<RequestHead, Refused> {
     let method =
         request.method.and_then(|m| Method::from_bytes(m.as_bytes()).ok()).ok_or(Refused::Malformed)?;
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Heads in good form, and ones with lines and bytes that are not.
+    /// Well-formed heads, and ones with malformed lines and bytes.
     fn heads() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
         use proptest::prelude::*;
         let first = prop::sample::select(vec![

@@ -1,7 +1,7 @@
 //! Closing while the client is still sending.
 //!
 //! A connection that is closed with bytes unread is reset by the kernel, and a reset discards what the client has not
-//! read yet, which is the response that says why. So only the sending side is closed, and what the client still sends is
+//! read yet, which is the response with the reason. So only the sending side is closed, and what the client still sends is
 //! read and discarded until it closes the connection, within a bound of time and bytes.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-/// A body a little above the limit, over a slow line, comes to its end within this time; a client that reads while it
+/// A body a little above the limit, over a slow line, ends within this time; a client that reads while it
 /// sends needs one round trip.
 const TIME: Duration = Duration::from_secs(10);
 /// The most bytes that are read and discarded: several times the longest body allowed. A client that sends more has

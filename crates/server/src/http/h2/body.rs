@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::http::body::{Body, Broken, FrameBytes, PieceStream, STALL, WRITE_GRACE, WatchBody};
 use crate::http::h2::stream_deadline::StreamDeadline;
 
-/// An answer that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
+/// A response that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
 /// does not want it: there are no more such than streams.
 const ONE_FRAME: usize = 16 << 10;
 /// Events are copied together up to this, to save frames: as much as a frame of the peer holds without being asked.
@@ -177,7 +177,7 @@ fn joined(frames: &mut <FrameBytes as IntoIterator>::IntoIter) -> Bytes {
     all.freeze()
 }
 
-/// A part of an answer on its way; dropped once it is written, or never will be.
+/// A part of a response on its way; dropped once it is written, or never will be.
 #[derive(Debug)]
 pub(super) struct ResponsePiece {
     bytes: Bytes,

@@ -79,7 +79,7 @@ where
     .await
 }
 
-/// The waker of hyper's part of a connection's task, which remembers that it was used.
+/// The waker of hyper's part of a connection's task, which records that it was used.
 ///
 /// The task is woken to send what was collected, too. hyper looks at all of its streams whenever it is asked, so it is not
 /// asked then.
@@ -120,7 +120,7 @@ impl Wake for HyperWaker {
 }
 
 impl<S: AsyncWrite + Unpin> Collected<S> {
-    /// Writes what is collected. The connection learns of an error when it flushes next, which is at once.
+    /// Writes what is collected. The connection sees an error at its next flush, which follows at once.
     fn poll_collected(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Err(error) = ready!(self.poll_send(cx)) {
             (self.bytes, self.failed) = (BytesMut::new(), Some(error));

@@ -44,7 +44,7 @@ fn full(held: Held) -> Body {
     Body::Full(Bytes::from_owner(Owner(held)))
 }
 
-/// A client of a server that gives each path its answer once.
+/// A client of a server that answers each path once.
 async fn connect<const N: usize>(window: u32, answers: [(&str, Body); N]) -> SendRequest<Bytes> {
     let answers = answers.map(|(path, body)| (path.to_owned(), body));
     let answers = Mutex::new(HashMap::from(answers));

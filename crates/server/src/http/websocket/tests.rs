@@ -77,7 +77,7 @@ fn all_but_broken(reader: &mut FrameReader) -> Option<Control> {
     reader.parse().filter(|control| matches!(control, Control::Ping(_)))
 }
 
-/// Frames in good form, with some bytes that are not.
+/// Well-formed frames, with some random bytes.
 fn frames() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     use proptest::prelude::*;
     let opcode = prop::sample::select(vec![0u8, 1, 2, 8, 9, 9, 9, 10, 3, 15]);

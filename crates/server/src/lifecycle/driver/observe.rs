@@ -1,7 +1,8 @@
 //! The tasks that a change of the store leads to.
 //!
-//! Nothing is written or awaited here: a change is looked at once, in the order of the log, and leaves tasks in the queue. They are
-//! performed by [`super`]. A controller is a case of [`Driver::present`] or [`Driver::gone`] and a task.
+//! Nothing is written or awaited here: a change is looked at once, in the order of the log, and leaves tasks in the
+//! queue. They are performed by [`super`]. A controller is a case of [`Driver::present`] or [`Driver::gone`] and a
+//! task.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,29 +42,16 @@ impl Driver {
         }
     }
 
-    /// An object is there, new or changed.
+    /// Adds the tasks that follow from an object that is new or changed.
     pub(super) fn present(&mut self, key: &Arc<str>, value: &[u8], revision: Revision, at_start: bool) {
         let options = self.api.options.lifecycle;
         let Some((collection, path)) = split(key) else { return };
         let soon = self.settle_time();
         self.note_address(key, Some(value));
-        match collection {
-            "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
-                self.queue.add(LifecycleTask::Namespace(path.into()), soon);
-            }
-            "namespaces" if options.namespace_objects == NamespaceObjects::AtOnce => {
-                self.bootstrap_namespace(path)
-            }
-            "pods" if options.namespace_objects == NamespaceObjects::WithFirstPod => {
-                if let Some((namespace, _)) = path.split_once('/') {
-                    self.bootstrap_namespace(namespace);
-                }
-            }
-            "events" => {
-                let age = if at_start { age(value) } else { Duration::ZERO };
-                self.note_event(key, revision, age);
-            }
-            _ => {}
+        self.note_namespace(collection, path, value, soon);
+        if collection == "events" {
+            let age = if at_start { age(value) } else { Duration::ZERO };
+            self.note_event(key, revision, age);
         }
         let tree = self.api.cache.trees.peek_bytes(key, value);
         let object = ChangedObject { bytes: value, tree: tree.as_ref() };
@@ -81,6 +69,25 @@ impl Driver {
         }
         if options.collect_garbage {
             self.note_owners(key, object, soon);
+        }
+    }
+
+    /// A namespace that is being deleted is emptied; one that is new, or has its first Pod, gets its bootstrap objects.
+    fn note_namespace(&mut self, collection: &str, path: &str, value: &[u8], soon: Instant) {
+        let options = self.api.options.lifecycle;
+        match collection {
+            "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
+                self.queue.add(LifecycleTask::Namespace(path.into()), soon);
+            }
+            "namespaces" if options.namespace_objects == NamespaceObjects::AtOnce => {
+                self.bootstrap_namespace(path);
+            }
+            "pods" if options.namespace_objects == NamespaceObjects::WithFirstPod => {
+                if let Some((namespace, _)) = path.split_once('/') {
+                    self.bootstrap_namespace(namespace);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -105,7 +112,7 @@ impl Driver {
         }
     }
 
-    /// Usage is counted again when a quota changes its limits or a Pod gives something back.
+    /// Usage is counted again when a quota changes its limits or a Pod releases resources.
     fn note_quotas(&mut self, collection: &str, path: &str, object: ChangedObject<'_>) {
         match collection {
             // The cache may not have the quota yet.

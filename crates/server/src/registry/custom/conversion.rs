@@ -1,6 +1,6 @@
 //! [`Conversion`]: the conversion webhook of a CustomResourceDefinition, as one of its versions uses it.
 //!
-//! It makes ConversionReviews and checks their answers: number, kind, version and identity must fit, and of the
+//! It makes ConversionReviews and checks their responses: number, kind, version and identity must fit, and of the
 //! metadata only labels and annotations may change, as in kube-apiserver. Converted objects are kept up to 16 MiB per
 //! version, so that watchers of one version share a call per event. The calls themselves are made by
 //! `api/convert.rs`, because a registry entry must not wait.
@@ -42,7 +42,7 @@ pub(crate) struct Conversion {
     kept: Mutex<ConversionCache>,
 }
 
-/// The request of one ConversionReview, with the uid that the answer must repeat.
+/// The request of one ConversionReview, with the uid that the response must repeat.
 ///
 /// All objects of one call in one review; the caller decides how many those are.
 #[derive(Debug)]
@@ -110,10 +110,10 @@ impl Conversion {
 }
 
 impl ConversionReviewBody {
-    /// Reads the answer: the originals in the wanted version.
+    /// Reads the response: the originals in the wanted version.
     ///
     /// # Errors
-    /// The problem, in kube-apiserver's words.
+    /// The problem, with kube-apiserver's text.
     pub(crate) fn read(
         &self,
         answer: &[u8],
@@ -177,7 +177,7 @@ pub(crate) fn kind_of(object: &Value) -> String {
     format!("{}, Kind={}", object.text("apiVersion"), object.text("kind"))
 }
 
-/// The part of a converted object that is wrong.
+/// The part of a converted object that is invalid.
 enum Invalid {
     Type(String),
     Object(String),
@@ -243,9 +243,9 @@ fn take_texts(metadata: &mut Map, before: &Value, after: &Value, field: &str) ->
     Ok(())
 }
 
-/// Converted objects in two generations: when the younger one is full, the older one goes.
+/// Converted objects in two generations: when the younger one is full, the older one is dropped.
 ///
-/// Half of the bound per generation. An entry is a key with a revision, so nothing in it ever goes out of date.
+/// Half of the bound per generation. An entry is a key with a revision, so no entry is ever outdated.
 #[derive(Debug, Default)]
 struct ConversionCache {
     young: HashMap<ConversionPlace, Bytes>,
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_cannot_be_used_are_refused_in_the_words_of_the_reference() {
+    fn answers_that_cannot_be_used_are_refused_with_the_messages_of_kube_apiserver() {
         let object = |api_version: &str, kind: &str, metadata: Value| json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         for (answer, expected) in [
             (

@@ -1,4 +1,4 @@
-//! The cost of a write of a custom object grows with its size, whatever its lists are.
+//! The cost of a write of a custom object grows linearly with its size, for lists of all types.
 //!
 //! Each list type of a structural schema (`atomic`, `set`, `map`) is filled with n and with four times as many
 //! elements, and the steps are compared: a quadratic algorithm in pruning, defaulting, validation or field ownership

@@ -136,7 +136,7 @@ impl Custom {
     /// those are right.
     ///
     /// Costs as much as the changed parts and the rules on them; the budget of rules bounds the rest.
-    fn judge(
+    fn field_errors(
         &self,
         view: ObjectView,
         object: &Value,
@@ -273,7 +273,7 @@ impl Strategy for Custom {
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Errors::default();
         meta::validate_new(object.at("metadata"), self.namespaced, NameRule::Subdomain, &mut errors);
-        self.judge(ObjectView::Whole, object, None, errors.into_vec())
+        self.field_errors(ObjectView::Whole, object, None, errors.into_vec())
     }
 
     fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError> {
@@ -283,7 +283,7 @@ impl Strategy for Custom {
         meta::validate_again(new.at("metadata"), &mut alone);
         meta::validate_change(new.at("metadata"), old.at("metadata"), &mut change);
         let change = change.into_vec();
-        self.judge(view, new, Some(old), [alone.into_vec(), change.clone(), change].concat())
+        self.field_errors(view, new, Some(old), [alone.into_vec(), change.clone(), change].concat())
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -301,7 +301,7 @@ impl Strategy for Custom {
         };
         match found.iter().any(|error| blocks_rules(error.kind)) {
             true => Vec::new(),
-            false => self.version.rules.judge(new, Some(old)).warnings,
+            false => self.version.rules.verdict(new, Some(old)).warnings,
         }
     }
 

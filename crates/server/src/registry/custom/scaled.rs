@@ -22,7 +22,7 @@ pub(super) fn replicas(object: &Value, path: &str) -> Option<FieldError> {
     Some(FieldError::invalid(path, count, why))
 }
 
-/// The error of a selector that is no text.
+/// The error of a selector that is not a text.
 pub(super) fn selector(object: &Value, path: &str) -> Option<FieldError> {
     let found = match nested(object, path) {
         Ok(found) => found?,

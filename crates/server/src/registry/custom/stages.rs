@@ -24,7 +24,8 @@ pub(super) struct Stages {
     all: VersionSchemas,
 }
 
-/// The schemas of all versions of a definition, by their `group/version`. Shared by its versions, of which there may be thousands.
+/// The schemas of all versions of a definition, by their `group/version`. Shared by its versions, of which there may be
+/// thousands.
 pub(super) type VersionSchemas = Arc<[(String, Arc<Schema>)]>;
 
 /// Collects the schemas of all versions of a definition.
@@ -81,7 +82,7 @@ impl Stages {
         }
     }
 
-    /// Makes a stored object one of this version. `old` says whether its schema may have changed since it was stored.
+    /// Makes a stored object one of this version. `old` is true if its schema may have changed since it was stored.
     pub(super) fn show(&self, object: &mut Value, old: bool) {
         let stored_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let alike = stored_as == self.api_version;

@@ -1,7 +1,7 @@
 //! Field owners of replicas that are changed through a Scale.
 //!
-//! kube-apiserver converts `managedFields` between the target and its Scale and loses times on the way; these functions leave the same
-//! entries. Ownership itself is recorded by the strategy of the target ([`crate::registry::managed`]).
+//! kube-apiserver converts `managedFields` between the target and its Scale and loses times on the way; these functions
+//! leave the same entries. Ownership itself is recorded by the strategy of the target ([`crate::registry::managed`]).
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(super) fn is_owned(object: &Value, path: &[String]) -> bool {
     })
 }
 
-/// Takes away the times that managers of the scale have just got: in kube-apiserver a manager keeps the time it had, and
+/// Removes the times that managers of the scale have just got: in kube-apiserver a manager keeps the time it had, and
 /// a new one has none, which puts it first.
 pub(super) fn keep_times(new: &mut Value, old: &Value) {
     let identity = |entry: &Value| {

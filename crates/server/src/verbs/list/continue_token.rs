@@ -46,7 +46,7 @@ pub(crate) enum ContinueTokenError {
     /// Another format than the one known.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     UnknownVersion(String),
-    /// A version of zero says nothing.
+    /// A token without a revision.
     #[error("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
     NoVersion,
     /// Without a start key the list would start over.
@@ -132,7 +132,7 @@ fn decode_json(bytes: &[u8]) -> Result<EncodedToken, ContinueTokenError> {
     serde_json::from_slice(bytes).map_err(|e| ContinueTokenError::Undecodable(e.to_string()))
 }
 
-/// Go's words, with the position of the first illegal byte.
+/// Go's message, with the position of the first illegal byte.
 fn base64_error(text: &str) -> String {
     let valid = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let at = text.as_bytes().iter().take_while(|b| valid(b)).count();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn encoding_is_the_reference_bytes() {
+    fn encoding_has_the_bytes_of_kube_apiserver() {
         assert_eq!(
             URL_SAFE_NO_PAD.decode(ContinueToken::after(TokenVersion::At(7), "ns/a").encode()).unwrap(),
             br#"{"v":"meta.k8s.io/v1","rv":7,"start":"ns/a\u0000"}"#

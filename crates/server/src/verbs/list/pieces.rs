@@ -23,7 +23,7 @@ use crate::verbs::list::text::Text;
 
 /// Writes the parts of a list.
 ///
-/// Shared by lists and by the answer of a deleted collection.
+/// Shared by lists and by the response of a deleted collection.
 pub(super) struct ListPartWriter {
     pub(super) resource: Arc<Resource>,
     pub(super) shape: ResponseShape,
@@ -229,8 +229,8 @@ impl OffloadedList {
 ///
 /// `short` is where compression and chunking begin to pay.
 ///
-/// Where encoding waits for threads or turns, and the objects at hand alone are long, nothing is encoded here: a request holds its seats
-/// until its response begins, and other requests of its level would wait for them.
+/// Where encoding waits for threads or turns, and the objects at hand alone are long, nothing is encoded here: a
+/// request holds its seats until its response begins, and other requests of its level would wait for them.
 pub(super) async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
     if list.blocking.is_some() && list.pieces.is_surely_above(short).await? {
         return Ok(Body::Pieces(BodyPieces { stream: rest(list), held: 0 }));
@@ -296,8 +296,8 @@ mod tests {
         OffloadedList { pieces, blocking: Some(blocking) }
     }
 
-    /// A request has its seats until its answer begins. Two hundred lists as YAML kept those of their level while they waited for the
-    /// few encoding threads, and all other requests of that level waited with them.
+    /// A request has its seats until its response begins. Two hundred lists as YAML kept those of their level while they
+    /// waited for the few encoding threads, and all other requests of that level waited with them.
     #[tokio::test]
     async fn a_long_list_begins_before_anything_is_encoded() {
         let body = body(list_of_large_objects(10, 100_000), 128 << 10);

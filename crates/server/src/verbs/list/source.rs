@@ -73,7 +73,7 @@ pub(crate) struct ListObjects {
 
 /// The meaning of a position in the state.
 enum ListMoment {
-    /// At least as new as whatever was waited for.
+    /// At least as new as the revision that was waited for.
     Now,
     /// Exactly then.
     Exactly(Revision),

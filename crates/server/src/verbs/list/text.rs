@@ -55,7 +55,7 @@ impl Text {
 
     /// Writes one item, given in JSON. `first` decides about the separator.
     ///
-    /// The caller gives one whole item; a piece of output is cut between items.
+    /// The caller passes one whole item; a piece of output is cut between items.
     pub(super) fn item(&mut self, item: &[u8], first: bool, out: &mut BytesMut) {
         match self {
             Self::Compact | Self::Pretty(_) => self.plain(if first { b"[" } else { b"," }, out),

@@ -1,7 +1,8 @@
 //! Streams of many watches: `/listwatch/v1/watch`, as `docs/many-kinds.md` specifies it.
 //!
-//! A subscription is admitted ([`admit`]) like an ordinary watch, with the same authorization, seats, audit and options. [`serve`] is
-//! the response body with the events of all subscriptions in the order of revisions. `verbs/watch` encodes the events.
+//! A subscription is admitted ([`admit`]) like an ordinary watch, with the same authorization, seats, audit and
+//! options. [`serve`] is the response body with the events of all subscriptions in the order of revisions.
+//! `verbs/watch` encodes the events.
 
 mod admit;
 mod serve;

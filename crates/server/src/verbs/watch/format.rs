@@ -1,7 +1,7 @@
 //! [`EventFormat`]: the encoding of watch events for one watcher.
 //!
 //! Whole objects in JSON are framed once per event and shared by all watchers; protobuf and deltas are shared as well
-//! once somebody has asked for them ([`crate::cache::LateFrames`]). Tables and metadata are made per watcher. A table
+//! on the first request for them ([`crate::cache::LateFrames`]). Tables and metadata are made per watcher. A table
 //! has its columns in the first event only, so the format is a state machine of its stream. An event that has no
 //! protobuf form ends the watch with an error: leaving it out would be a lost event.
 //!

@@ -80,8 +80,8 @@ pub(crate) struct ServedWatch {
     writer: EventWriter,
     /// Initial events, live events, or a last error.
     stage: WatchStage,
-    /// Events that the cursor has passed while they wait to be written: the connection drops the future of a batch when the client
-    /// sends something.
+    /// Events that the cursor has passed while they wait to be written: the connection drops the future of a batch when
+    /// the client sends something.
     converting: Option<Box<FilteredEvents>>,
     /// Fires at the next bookmark, recheck or the deadline, whichever is first.
     timer: Pin<Box<Sleep>>,
@@ -261,7 +261,7 @@ impl ServedWatch {
         }
     }
 
-    /// Compresses the frames of events, once for all watchers that want them so.
+    /// Compresses the frames of events, once for all watchers that accept gzip.
     fn compress(&mut self, events: &[FilteredEvent], frames: &[Bytes]) {
         let Some(member) = &mut self.gzip else { return };
         for (filtered, frame) in events.iter().zip(frames) {

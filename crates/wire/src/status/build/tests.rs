@@ -11,7 +11,7 @@ fn several_errors_stand_in_brackets_and_repeats_once() {
 }
 
 #[test]
-fn an_error_without_details_of_the_object_reads_as_the_reference() {
+fn an_error_without_details_of_the_object_reads_as_in_kube_apiserver() {
     let errors = [FieldError::invalid("spec", crate::json::Value::Null, "x")];
     assert_eq!(
         Status::invalid("", "", "", &errors).message,

@@ -42,8 +42,8 @@ proptest! {
     }
 }
 
-/// Keys with one hash fill several lines in a row, and counts reach their maximum; removing them in any order must leave the others to
-/// be found.
+/// Keys with one hash fill several lines in a row, and counts reach their maximum; removing them in any order must
+/// leave the others to be found.
 #[test]
 fn hundreds_of_keys_with_one_hash() {
     let (mut index, mut hashes) = (KeyIndex::new(), BTreeMap::new());

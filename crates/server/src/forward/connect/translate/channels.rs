@@ -155,7 +155,7 @@ async fn refusal(mut body: Incoming) -> String {
     words.find(|words| !words.is_empty()).unwrap_or("empty server response").to_owned()
 }
 
-/// Something for the kubelet that the direction from it has to say.
+/// A message to the kubelet that the direction from it causes.
 enum ToKubelet {
     Pong(u32),
     CloseStdin,
@@ -296,13 +296,8 @@ async fn inward(
             input = reader.next(&mut client) => match input? {
                 TunnelInput::Piece { data, begins } => match of_channel(&mut channel, &data, begins) {
                     (CLOSE_CHANNEL, [STDIN, ..]) => end(&mut out, &mut stdin),
-                    (_, []) => {}
-                    (STDIN, data) => {
-                        stdin.iter().for_each(|stream| FrameWriter::data(&mut out, *stream, data, false));
-                    }
-                    (RESIZE, data) => {
-                        resize.iter().for_each(|stream| FrameWriter::data(&mut out, *stream, data, false));
-                    }
+                    (STDIN, data) => write_data(&mut out, stdin, data),
+                    (RESIZE, data) => write_data(&mut out, resize, data),
                     _ => {}
                 },
                 TunnelInput::Ping(payload) => drop(pings.try_send(payload)),
@@ -317,6 +312,13 @@ async fn inward(
             kubelet.write_all(&out).await?;
             kubelet.flush().await?;
         }
+    }
+}
+
+/// Writes data to a stream, if it is open.
+fn write_data(out: &mut Vec<u8>, stream: Option<u32>, data: &[u8]) {
+    if let (Some(stream), [_, ..]) = (stream, data) {
+        FrameWriter::data(out, stream, data, false);
     }
 }
 

@@ -42,7 +42,7 @@ fn spdy_headers<'p>(asked: NodeRequest<'_>, protocols: impl Iterator<Item = &'p 
     headers
 }
 
-/// Returns true for an answer that accepts an upgrade to SPDY.
+/// Returns true for a response that accepts an upgrade to SPDY.
 fn is_spdy(headers: &HeaderMap) -> bool {
     let has = |name, wanted: &str| {
         let value = headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
@@ -92,7 +92,7 @@ pub(super) async fn tunnel(
 /// clients look for it.
 ///
 /// # Errors
-/// 400 for a handshake in bad form, 429 if there are too many connections.
+/// 400 for a malformed handshake, 429 if there are too many connections.
 #[doc(alias = "StreamTranslatorHandler")]
 pub(super) async fn channels(
     asked: NodeRequest<'_>,

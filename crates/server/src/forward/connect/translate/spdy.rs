@@ -13,9 +13,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const VERSION: u16 = 0x8003;
 /// Opens a stream.
 const SYN_STREAM: u16 = 1;
-/// Gives up a stream.
+/// Resets a stream.
 const RST_STREAM: u16 = 3;
-/// Wants an answer with the same number.
+/// A ping, which is answered with the same number.
 const PING: u16 = 6;
 /// The flag of the last frame of a stream.
 const FIN: u8 = 1;
@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 8;
 const ZLIB: [u8; 2] = [0x78, 0x01];
 /// The largest control frame that is passed over. Those of kubelets have some hundred bytes.
 const CONTROL_BYTES: usize = 64 << 10;
-/// Bytes of data that are handed out at one time.
+/// Bytes of data that are passed on at one time.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Writes frames of a client. Streams have odd numbers, in order.
@@ -65,7 +65,7 @@ impl FrameWriter {
         out.extend(data);
     }
 
-    /// The answer to a ping.
+    /// The response to a ping.
     pub(super) fn pong(out: &mut Vec<u8>, id: u32) {
         control(out, PING, &id.to_be_bytes());
     }

@@ -111,7 +111,7 @@ impl ServedStream {
         self.live.join(JoiningWatch { id, cursor, writer, guard, deadline });
         self.told = if complete { self.told.max(position) } else { self.told };
         if !complete {
-            // The bookmark tells the client that the initial state is complete.
+            // The bookmark marks the end of the initial state.
             self.want_bookmark(Revision::ZERO);
         }
         self.schedule();
@@ -128,7 +128,7 @@ pub(super) async fn admitted(
     }
 }
 
-/// Says that a subscription begins.
+/// The message at the start of a subscription.
 fn started(starting: &StartingWatch, out: &mut BytesMut) {
     let Some(begun) = &starting.begun else { return };
     let start = SubscriptionStart {

@@ -60,14 +60,14 @@ impl ServedStream {
             || self.starting.iter().any(|starting| &*starting.id == id)
     }
 
-    /// The number of watches, of whatever stage.
+    /// The number of watches in all stages.
     pub(super) fn count(&self) -> usize {
         let wanted: usize = self.wanted.iter().map(watches).sum();
         let admitting = self.admitting.as_ref().map_or(0, |admitting| admitting.watches);
         self.live.count() + wanted + admitting + self.starting.len()
     }
 
-    /// Removes a subscription, whatever its stage. Returns false if there is none.
+    /// Removes a subscription in any stage. Returns false if there is none.
     pub(super) fn remove(&mut self, id: &str) -> bool {
         let known = self.contains(id);
         self.live.remove(id);

@@ -1,7 +1,7 @@
 //! [`ServedStream`]: the body of a stream of many watches.
 //!
-//! It takes messages ([`messages`]), admits subscriptions one after the other and begins them ([`begin`]), and writes the events of all
-//! in the order of revisions. Subscriptions that have begun are [`super::subscriptions`].
+//! It takes messages ([`messages`]), admits subscriptions one after the other and begins them ([`begin`]), and writes
+//! the events of all in the order of revisions. Subscriptions that have begun are [`super::subscriptions`].
 
 mod begin;
 mod messages;
@@ -162,7 +162,7 @@ impl ServedStream {
         })
     }
 
-    /// Does the next thing there is to do. Dropping the future loses nothing.
+    /// Waits for the next message or timer and handles it. Cancel safe.
     async fn step(&mut self) {
         if !self.taken.is_empty() {
             self.write_taken().await;
@@ -173,7 +173,7 @@ impl ServedStream {
         }
     }
 
-    /// Waits for whatever comes first.
+    /// Waits for the first of them.
     async fn wait(&mut self) {
         let (portion, until) = (self.portion(), self.bookmark_at.unwrap_or(END));
         let api = Arc::clone(self.api());
