@@ -60,6 +60,27 @@ async fn a_connection_serves_one_request_after_the_other() {
     server.shutdown().await;
 }
 
+/// The server closed the connection behind a watch that had ended, without saying so in the head: the next request on it was lost.
+#[tokio::test]
+async fn a_connection_serves_requests_after_a_watch() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    client.create("a", "1").await;
+    for _ in 0..2 {
+        client.send("GET", &format!("{PATH}?watch=1&timeoutSeconds=1"), "", "").await;
+        assert_eq!(client.answer().await.status, 200);
+        assert_eq!(client.get(&format!("{PATH}/a")).await["data"]["k"], "1");
+    }
+    // A client that asks for it has the connection closed, and is told so.
+    let close = format!(
+        "GET {PATH}?watch=1&timeoutSeconds=1 HTTP/1.1\r\nauthorization: Bearer {}\r\nhost: x\r\nconnection: close\r\n\r\n",
+        server.admin_token()
+    );
+    client.raw(close.as_bytes()).await;
+    assert!(everything(&mut client).await.to_lowercase().contains("connection: close"));
+    server.shutdown().await;
+}
+
 #[tokio::test]
 async fn bodies_come_in_chunks_and_after_a_word_from_us() {
     let server = start().await;

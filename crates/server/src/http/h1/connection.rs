@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use futures::{StreamExt, TryFutureExt};
 use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
@@ -57,7 +57,11 @@ enum AfterRequest {
 
 /// The framing of events on a connection that belongs to a watch.
 enum ConnectionFlow {
-    Chunks,
+    /// A response of HTTP/1.1, after which the connection may serve further requests.
+    Chunks {
+        /// The connection stays open if the watch ends as a whole.
+        keep: bool,
+    },
     WebSocket,
 }
 
@@ -69,29 +73,39 @@ where
 {
     // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing all phases keeps this
     // task as small as the phase it is in.
-    let next = Box::pin(requests(&mut io, &*service)).await;
-    let unread = matches!(next, Ok(AfterRequest::Linger));
-    if let Err(error) = handed_over(&mut io, next, &*service).await {
-        tracing::debug!(peer = %service.peer(), %error, "connection ended");
-    }
+    let mut unread = false;
+    while {
+        let next = Box::pin(requests(&mut io, &*service)).await;
+        unread |= matches!(next, Ok(AfterRequest::Linger));
+        handed_over(&mut io, next, &*service).await.unwrap_or_else(|error| {
+            tracing::debug!(peer = %service.peer(), %error, "connection ended");
+            false
+        })
+    } {}
     Box::pin(close(&mut io, unread, &*service)).await;
 }
 
-/// Serves the watch or the tunnel that took over a connection, if one did. It takes `next` before it is awaited, so that the
-/// task of an idle watch has no room for it.
+/// Serves the watch or the tunnel that took over a connection, if one did. Returns true if further requests may follow. It takes
+/// `next` before it is awaited, so that the task of an idle watch has no room for it.
 fn handed_over<'a, S>(
     io: &'a mut S,
     next: io::Result<AfterRequest>,
     service: &'a impl Handler,
-) -> BoxFuture<'a, io::Result<()>>
+) -> BoxFuture<'a, io::Result<bool>>
 where
     S: ClientStream,
 {
     match next {
-        Ok(AfterRequest::Watch(body, ConnectionFlow::Chunks)) => Box::pin(watch::write_events(io, body)),
-        Ok(AfterRequest::Watch(body, ConnectionFlow::WebSocket)) => Box::pin(websocket::run(io, body)),
-        Ok(AfterRequest::Tunnel(body, begun)) => Box::pin(tunnel::serve(io, body, begun, service)),
-        Ok(AfterRequest::Again | AfterRequest::Close | AfterRequest::Linger) => Box::pin(ready(Ok(()))),
+        Ok(AfterRequest::Watch(body, ConnectionFlow::Chunks { keep })) => {
+            Box::pin(watch::write_events(io, body, keep))
+        }
+        Ok(AfterRequest::Watch(body, ConnectionFlow::WebSocket)) => {
+            Box::pin(websocket::run(io, body).map_ok(|()| false))
+        }
+        Ok(AfterRequest::Tunnel(body, begun)) => {
+            Box::pin(tunnel::serve(io, body, begun, service).map_ok(|()| false))
+        }
+        Ok(AfterRequest::Again | AfterRequest::Close | AfterRequest::Linger) => Box::pin(ready(Ok(false))),
         Err(error) => Box::pin(ready(Err(error))),
     }
 }
@@ -281,7 +295,7 @@ where
     let keep = match body {
         // HTTP/1.0 has no chunks: the end of the connection is the end of the body.
         Body::Pieces(_) => keep && chunked,
-        Body::Watch(_) | Body::Tunnel(_) | Body::WebSocket(_) => true,
+        Body::Tunnel(_) | Body::WebSocket(_) => true,
         _ => keep,
     };
     let mut out = BytesMut::with_capacity(512);
@@ -289,7 +303,7 @@ where
     let full: &[u8] = if let Body::Full(bytes) = &body { bytes } else { &[] };
     write_short(io, &[&out, full]).await?;
     match body {
-        Body::Watch(watch) => return Ok(AfterRequest::Watch(watch, ConnectionFlow::Chunks)),
+        Body::Watch(watch) => return Ok(AfterRequest::Watch(watch, ConnectionFlow::Chunks { keep })),
         Body::WebSocket(watch) => return Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)),
         Body::Tunnel(tunnel) => return Ok(AfterRequest::Tunnel(tunnel, BytesMut::new())),
         Body::Pieces(BodyPieces { stream: pieces, .. }) => stream_pieces(io, buf, pieces, chunked).await?,

@@ -12,11 +12,16 @@ use crate::http::body::{FrameBytes, WatchBody, with_write_grace};
 use crate::http::h1::connection::write_short;
 use crate::http::h1::output::{END, write_chunk};
 
-/// Writes events as they come, until the watch ends or the client disconnects.
+/// Writes events as they come, until the watch ends or the client disconnects. Returns true if the connection is to serve further
+/// requests: it was to be kept, the response is complete, and the client has sent nothing meanwhile, which is not kept.
 ///
 /// Events have priority over reading from the client, so a disconnect is noticed when no event is ready, or by a
 /// failing write.
-pub(super) async fn write_events<S>(io: &mut S, mut watch: Box<dyn WatchBody>) -> io::Result<()>
+pub(super) async fn write_events<S>(
+    io: &mut S,
+    mut watch: Box<dyn WatchBody>,
+    mut keep: bool,
+) -> io::Result<bool>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -27,8 +32,11 @@ where
             frames = watch.next() => frames,
             // The client has nothing more to send; a read only notices that it has closed the connection.
             read = io.read(&mut ignored) => match read? {
-                0 => return Ok(()),
-                _ => continue,
+                0 => return Ok(false),
+                _ => {
+                    keep = false;
+                    continue;
+                }
             },
         };
         let Some(write) = frames.map(|frames| write_batch(io, &*watch, frames)) else { break };
@@ -37,7 +45,7 @@ where
     if watch.is_broken() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Box::pin(write_short(io, &[END])).await
+    Box::pin(write_short(io, &[END])).await.map(|()| keep)
 }
 
 /// Writes frames as one chunk. Boxed with them, as the end of the stream, so that the task of an idle watch has no room for a write.
@@ -90,7 +98,7 @@ mod tests {
     #[test]
     fn a_watch_that_waits_has_no_room_for_writes() {
         let mut io = tokio::io::empty();
-        let size = size_of_val(&write_events(&mut io, Box::new(NoEvents)));
+        let size = size_of_val(&write_events(&mut io, Box::new(NoEvents), true));
         assert!(size <= IDLE, "{size} bytes");
     }
 }

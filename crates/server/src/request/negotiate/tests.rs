@@ -1,3 +1,5 @@
+//! Tests of negotiation: the form that is chosen for an `Accept` header.
+
 use super::*;
 
 fn form(accept: &str, subject: ResponseSubject) -> String {
