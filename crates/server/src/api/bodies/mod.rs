@@ -153,6 +153,11 @@ mod tests {
         reservation.read(pending()).await
     }
 
+    async fn arriving_for(seconds: u64) -> Result<(), Status> {
+        sleep(Duration::from_secs(seconds)).await;
+        Ok(())
+    }
+
     #[tokio::test]
     async fn one_user_cannot_take_the_room_of_the_others() {
         let bodies = memory(30, 10);
@@ -193,11 +198,11 @@ mod tests {
     async fn slow_bodies_have_time_while_nobody_needs_their_memory() {
         let bodies = memory(10, 10);
         let slow = bodies.enter("a", 6).await.unwrap().unwrap();
-        let read = slow.read(async { Ok(sleep(Duration::from_secs(50)).await) });
+        let read = slow.read(arriving_for(50));
         assert!(read.await.is_ok(), "nobody waits");
         drop(slow);
         let slow = bodies.enter("a", 6).await.unwrap().unwrap();
-        let read = async move { slow.read(async { Ok(sleep(Duration::from_secs(5)).await) }).await };
+        let read = async move { slow.read(arriving_for(5)).await };
         let began = Instant::now();
         let (read, entered) = tokio::join!(read, bodies.enter("b", 6));
         assert!(read.is_ok() && entered.unwrap().is_some(), "b needs as much as a has");
