@@ -26,7 +26,7 @@ pub(super) struct NodeRestriction;
 
 /// A write by the kubelet of a node.
 /// The object is null for a deletion; the old one is in the request.
-#[derive(Clone, Copy, Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct ByNode<'a> {
     authorizer: &'a dyn Authorizer,
     node: &'a str,
