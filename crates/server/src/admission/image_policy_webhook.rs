@@ -185,7 +185,7 @@ impl ImagePolicyWebhook {
             "kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {},
             "spec": spec.clone(), "status": {"allowed": false},
         });
-        let body = Bytes::from(encode(&review).to_vec());
+        let body = Bytes::from(encode(&review));
         let call = || async {
             let answer = self.remote.post_in_words(&self.client, body.clone());
             match tokio::time::timeout(TIMEOUT, answer).await {

@@ -156,7 +156,7 @@ mod tests {
     /// The table had a bound on its entries only: with errors of a megabyte it could grow to 16 GB.
     #[tokio::test(start_paused = true)]
     async fn long_cached_answers_evict_only_each_other() {
-        let answers = Answers::new(1000, 10_000);
+        let answers = Answers::<Result<(), String>>::new(1000, 10_000);
         let until = Instant::now() + Duration::from_secs(10);
         for number in 0..100 {
             answers.put(digest(number), Err("x".repeat(999)), until);

@@ -84,7 +84,7 @@ impl Endpoint {
         let call = OutboundCall { method: Method::POST, path: &path, body, authorization: None, deadline };
         client.call(&target, &call).await.map_err(|error| match error {
             CallError::Transport(why) => format!("Post {url:?}: {why}"),
-            CallError::Answer(why) | CallError::Refused(why) => why,
+            CallError::Answer(why) | CallError::Refused(why) | CallError::Passing(why) => why,
         })
     }
 

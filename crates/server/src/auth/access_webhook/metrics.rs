@@ -59,7 +59,7 @@ impl AccessWebhookMetrics {
             fail_open: AtomicU64::default(),
         });
         Self {
-            name: escape(name),
+            name: escape(name).into_owned(),
             results,
             conditions: LatencyHistogram::new(&CONDITION_BOUNDS, SECOND),
             condition_errors: AtomicU64::default(),

@@ -33,7 +33,7 @@ impl AccessReview {
             "kind": KIND, "apiVersion": version.of(GROUP), "metadata": {}, "spec": spec,
             "status": {"allowed": false},
         });
-        let body = encode(&review).to_vec();
+        let body = encode(&review);
         Self {
             digest: Sha256::digest(&body).into(),
             body,
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     fn text(value: &Value) -> String {
-        String::from_utf8(encode(value).to_vec()).unwrap()
+        String::from_utf8(encode(value)).unwrap()
     }
 
     #[test]

@@ -66,6 +66,7 @@ fn ask(authorizer: &NodeAuthorizer, user: &User, text: &str) -> Decision {
         name: &parts[5],
         path: "",
         fields: fields.as_ref(),
+        labels: None,
     };
     authorizer.authorize(user, &attributes)
 }
