@@ -2,7 +2,7 @@
 //!
 //! Go's RE2 syntax is translated to that of the `regex` crate: classes such as `\d` are ASCII in Go, and braces that
 //! repeat nothing are literal there. Both engines take time linear in the text, which is why a pattern of a user can be
-//! run at all; patterns are limited to 16 KiB and their compiled size to 1 MiB. Compiled patterns are kept (`compiled`), since
+//! run at all; patterns are limited to 16 KiB and their compiled size to 16 MiB. Compiled patterns are kept (`compiled`), since
 //! the patterns of rules are constants.
 
 mod compiled;
