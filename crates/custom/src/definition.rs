@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::{Columns, Rules, Schema, structural};
 
+mod approval;
 mod check;
 mod condition;
 mod conversion;
@@ -20,6 +21,7 @@ mod names;
 mod parts;
 mod warnings;
 
+pub use approval::set_approval_condition;
 pub use check::{validate_create, validate_update};
 pub use condition::set_condition;
 pub use warnings::warnings;

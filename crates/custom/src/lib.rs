@@ -37,7 +37,8 @@ pub use align::aligned;
 pub use columns::Columns;
 pub use definition::{
     ConversionWebhook, Definition, DefinitionScope, DefinitionVersion, NameConflict, Names, begin,
-    name_conflicts, remember_version, set_condition, validate_create, validate_update, warnings,
+    name_conflicts, remember_version, set_approval_condition, set_condition, validate_create,
+    validate_update, warnings,
 };
 pub use fill::{fill, fill_applied};
 pub use prune::prune;

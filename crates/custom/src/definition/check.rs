@@ -12,6 +12,7 @@ use listwatch_wire::json::{Map, Value};
 use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
 
+use super::approval::approval_error;
 use super::names::{label_error, names};
 use super::{parts, text};
 use crate::{Rules, Schema, structural};
@@ -24,8 +25,8 @@ use crate::{Rules, Schema, structural};
 pub fn validate_create(object: &Value) -> Vec<FieldError> {
     let mut errors = name(object);
     errors.extend(spec(object));
-    errors.extend(parts::approval(object));
     errors.extend(validate_status(object));
+    errors.extend(approval_error(object, None));
     errors
 }
 
@@ -95,6 +96,7 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = spec(object);
     errors.extend(fixed);
     errors.extend(validate_status(object));
+    errors.extend(approval_error(object, Some(old)));
     errors
 }
 

@@ -221,30 +221,6 @@ fn selectable_path(schema: &Value, path: &str, field: &str, errors: &mut FieldEr
     true
 }
 
-/// Groups of the Kubernetes community (`*.k8s.io`, `*.kubernetes.io`) need an API approval annotation.
-///
-/// Checked on create only, so that the groups of stored definitions stay usable.
-pub(super) fn approval(object: &Value) -> Option<FieldError> {
-    const ANNOTATION: &str = "api-approved.kubernetes.io";
-    let group = object.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
-    let protected =
-        ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}")));
-    let said = object.pointer("/metadata/annotations").and_then(|annotations| text(annotations, ANNOTATION));
-    let field = format!("metadata.annotations[{ANNOTATION}]");
-    match said {
-        _ if !protected => None,
-        None | Some("") => Some(FieldError::required(
-            field,
-            "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111",
-        )),
-        Some(said) if said.starts_with("unapproved") || said.contains("://") => None,
-        Some(said) => {
-            let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\" with either a URL or a reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111";
-            Some(FieldError::invalid(field, said, detail))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,17 +312,5 @@ mod tests {
         ] {
             assert_eq!(errors(json!({"conversion": conversion}), json!({})), expected, "{conversion}");
         }
-    }
-
-    #[test]
-    fn the_communitys_groups_need_approval() {
-        let object =
-            |group: &str, said: Value| json!({"metadata": {"annotations": said}, "spec": {"group": group}});
-        assert!(approval(&object("example.test", json!(null))).is_none());
-        assert!(approval(&object("foo.k8s.io", json!(null))).is_some());
-        assert!(
-            approval(&object("foo.k8s.io", json!({"api-approved.kubernetes.io": "unapproved, a test"})))
-                .is_none()
-        );
     }
 }

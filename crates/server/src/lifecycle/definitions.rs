@@ -161,6 +161,7 @@ impl Definitions {
                 }
             }
         }
+        listwatch_custom::set_approval_condition(&mut object, &crate::pipeline::now());
         listwatch_custom::remember_version(&mut object);
         stored.settled = !self.write_status(&stored.object, object).await;
         accepted
