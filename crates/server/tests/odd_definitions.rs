@@ -274,3 +274,49 @@ async fn the_resources_of_a_custom_version_are_listed_for_any_method() {
     }
     assert_eq!(client.call("POST", "/apis/apps/v1", Some(&json!({}))).await.status, 405);
 }
+
+/// Gateways were shown without the conditions that their definition gives a new one; dry runs showed fields that are not stored.
+#[tokio::test]
+async fn a_new_object_has_the_default_of_its_status() {
+    let mut first = version("v1", true, json!({"both": {"type": "string"}}));
+    first["subresources"] = json!({"status": {}});
+    first["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object", "properties": {"phase": {"type": "string"}}, "default": {"phase": "Pending"}});
+    let second = version("v2", false, json!({"both": {"type": "string"}, "new": {"type": "string"}}));
+    let (server, mut client) = client(json!([first, second])).await;
+    eventually("v2 is served", || server.api().registry.find("example.com", "v2", "things").is_some()).await;
+    let sent = thing("v2", json!({"both": "a", "new": "b"}));
+    let dry = client.call("POST", &format!("{V2}?dryRun=All"), Some(&sent)).await.json();
+    assert_eq!(dry["spec"], json!({"both": "a"}));
+    let mut sent = thing("v1", json!({"both": "a"}));
+    sent["status"] = json!({"phase": "Sent"});
+    let pending = json!({"phase": "Pending"});
+    let dry = client.call("POST", &format!("{V1}?dryRun=All"), Some(&sent)).await.json();
+    let made = client.call("POST", V1, Some(&sent)).await.json();
+    assert_eq!((&dry["status"], &made["status"]), (&pending, &pending));
+    assert_eq!(client.get(&format!("{V1}/a")).await["status"], pending);
+    assert!(!made["metadata"]["managedFields"].to_string().contains("f:status"));
+}
+
+/// `kubectl wait` for the condition never ended, and the annotation could be taken away.
+#[tokio::test]
+async fn the_approval_of_a_definition_is_a_condition() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let mut definition = json!({
+        "metadata": {"name": "things.x.k8s.io", "annotations": {"api-approved.kubernetes.io": "https://example.com/1"}},
+        "spec": {"group": "x.k8s.io", "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [version("v1", true, json!({}))]},
+    });
+    assert_eq!(client.call("POST", DEFINITIONS, Some(&definition)).await.status, 201);
+    eventually("it is served", || server.api().registry.find("x.k8s.io", "v1", "things").is_some()).await;
+    let path = format!("{DEFINITIONS}/things.x.k8s.io");
+    let found = client.get(&path).await;
+    let approval = &found["status"]["conditions"][2];
+    assert_eq!(
+        (&approval["type"], &approval["reason"]),
+        (&json!("KubernetesAPIApprovalPolicyConformant"), &json!("ApprovedAnnotation"))
+    );
+    definition["metadata"]["annotations"] = json!({});
+    definition["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"].clone();
+    assert_eq!(client.call("PUT", &path, Some(&definition)).await.status, 422);
+}

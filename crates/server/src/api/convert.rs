@@ -42,12 +42,10 @@ pub(crate) async fn convert(
 /// # Errors
 /// If a conversion webhook fails.
 pub(crate) async fn to_stored(api: &Api, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    resource.rules.stored_form(object);
     match &resource.conversion {
         Some(conversion) => call_for_one(api, conversion, object, &conversion.stored_api_version).await,
-        None => {
-            resource.rules.stored_form(object);
-            Ok(())
-        }
+        None => Ok(()),
     }
 }
 
@@ -63,16 +61,14 @@ pub(crate) async fn from_stored(api: &Api, resource: &Resource, object: &mut Val
     }
 }
 
-/// Converts an object that a dry run would store to the stored version and back, if that takes a webhook.
+/// Converts an object that a dry run would store to the stored version and back, as if it had been stored and read again: this
+/// drops the fields that the stored version does not have.
 ///
 /// # Errors
 /// If a conversion webhook fails.
 pub(crate) async fn round_trip(api: &Api, resource: &Resource, object: &mut Value) -> Result<(), Status> {
-    if resource.conversion.is_some() {
-        to_stored(api, resource, object).await?;
-        from_stored(api, resource, object).await?;
-    }
-    Ok(())
+    to_stored(api, resource, object).await?;
+    from_stored(api, resource, object).await
 }
 
 /// Calls the webhook for one object, unless it is of the wanted version already.

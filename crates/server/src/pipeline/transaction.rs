@@ -175,11 +175,6 @@ fn dry(target: &Target<'_>, verdict: Verdict, seen: Option<Stored>) -> Result<Do
         Verdict::Remove(object) => (object, false, true),
         Verdict::Keep => (seen.ok_or_else(|| target.not_found())?.value, false, false),
     };
-    if target.resource.conversion.is_none() {
-        // As if it had been stored and read again, which drops the fields that the stored version does not have.
-        target.resource.rules.stored_form(&mut object);
-        target.resource.rules.served_form(&mut object);
-    }
     if let Some(revision) = revision.filter(|_| !created) {
         with_version(&mut object, revision);
     }

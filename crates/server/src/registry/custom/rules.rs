@@ -94,6 +94,15 @@ impl Custom {
         spec.into_iter().chain(status).chain(selector).collect()
     }
 
+    /// Fills in the default of a status that `prepare_create` removed. kube-apiserver shows it from the start, since it fills in
+    /// defaults when it reads an object from etcd.
+    fn complete_status(&self, object: &mut Value) {
+        let status = self.version.schema.properties.get("status");
+        if !object.has("status") && status.is_some_and(|schema| schema.default.is_some()) {
+            fill(&self.version.schema, object);
+        }
+    }
+
     /// The errors of a status that is written by itself. kube-apiserver validates it with the schema of the status alone,
     /// whose messages name fields from there.
     fn status_errors(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -247,7 +256,9 @@ impl Strategy for Custom {
     }
 
     fn stored_form(&self, object: &mut Value) {
-        if !self.by_webhook {
+        if object.text("apiVersion") == self.stored_api_version {
+            self.complete_status(object);
+        } else if !self.by_webhook {
             self.stages.store(object, &self.stored_api_version);
         }
     }
