@@ -8,13 +8,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use common::{Answer, Client, start_on};
-use listwatch_server::{Handle, Options, Security, Server};
+use listwatch_server::{Handle, IdentityOptions, Options, Security, Server};
 use listwatch_storage::MemoryEngine;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
@@ -206,4 +211,52 @@ async fn tokens_are_mounted_once_a_controller_manager_has_published_the_bundle()
     let mut unknown = pod("unknown");
     unknown["spec"]["serviceAccountName"] = json!("nobody");
     assert_eq!(client.call("POST", PODS, Some(&unknown)).await.status, 403);
+}
+
+/// A token as kube-controller-manager signs it, which computes the key ID in another way.
+fn token_for_secret(pem: &str, claims: &Value) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", part(&json!({"alg": "ES256", "kid": "its own"})), part(claims));
+    let (random, der) = (SystemRandom::new(), PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap());
+    let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_der(), &random).unwrap();
+    let signature = key.sign(&random, signed.as_bytes()).unwrap();
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+}
+
+/// Programs that keep the token of an account in a Secret, such as Karmada for its member clusters, were refused.
+#[tokio::test]
+async fn a_token_in_a_secret_holds_as_long_as_the_secret_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, pem) = (dir.path().join("key"), rcgen::KeyPair::generate().unwrap().serialize_pem());
+    std::fs::write(&path, &pem).unwrap();
+    let tokens = IdentityOptions { signing_key_file: Some(path), ..IdentityOptions::default() };
+    let server = start_on(Options { identity: tokens, ..Options::default() }).await;
+    let mut client = Client::new(&server).await;
+    account(&mut client, "robot").await;
+    let uid = client.get(&format!("{ACCOUNTS}/robot")).await["metadata"]["uid"].clone();
+    let private = "kubernetes.io/serviceaccount";
+    let token = token_for_secret(
+        &pem,
+        &json!({
+            "iss": private, "sub": "system:serviceaccount:default:robot", format!("{private}/namespace"): "default",
+            format!("{private}/secret.name"): "robot", format!("{private}/service-account.name"): "robot",
+            format!("{private}/service-account.uid"): uid,
+        }),
+    );
+    assert!(who(&server, &token).await.is_none());
+    let secret = json!({
+        "metadata": {"name": "robot", "annotations": {"kubernetes.io/service-account.name": "robot"}},
+        "type": "kubernetes.io/service-account-token", "data": {"token": STANDARD.encode(&token)},
+    });
+    assert_eq!(client.call("POST", SECRETS, Some(&secret)).await.status, 201);
+    let user = who(&server, &token).await.unwrap();
+    assert_eq!((&user["username"], &user["uid"]), (&json!("system:serviceaccount:default:robot"), &uid));
+    let review = json!({"spec": {"token": token, "audiences": ["others"]}});
+    assert!(client.call("POST", REVIEWS, Some(&review)).await.json()["status"]["authenticated"].is_null());
+    let other = json!({"data": {"token": STANDARD.encode("another")}}).to_string();
+    client
+        .send("PATCH", &format!("{SECRETS}/robot"), "content-type: application/merge-patch+json\r\n", &other)
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+    assert!(who(&server, &token).await.is_none());
 }

@@ -18,6 +18,7 @@ pub(crate) mod certificates;
 pub mod grant;
 mod impersonate;
 pub(crate) mod jwt;
+mod legacy_token;
 mod modes;
 pub(crate) mod node;
 mod oidc;

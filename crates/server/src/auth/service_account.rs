@@ -2,7 +2,7 @@
 //!
 //! A token names its account, expiry, audiences and the objects it is bound to. It is accepted as long as the account and
 //! the bound object exist with the same uid. `subresources/tokens.rs` issues tokens at the `token` subresource of an
-//! account.
+//! account. Tokens in Secrets are in [`super::legacy_token`].
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::jwt::{SigningKey, VerifyingKey};
+use crate::auth::legacy_token::LegacyClaims;
 use crate::auth::{User, quoted};
 use crate::cache::{Cache, Collection};
 
@@ -102,10 +103,18 @@ struct Kubernetes {
     serviceaccount: Identity,
 }
 
+/// The claims of either kind of token.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum AnyClaims {
+    Issued(Box<Claims>),
+    Legacy(LegacyClaims),
+}
+
 /// The claims of a token with a good signature, and its user.
 #[derive(Debug)]
 struct Verified {
-    claims: Claims,
+    claims: AnyClaims,
     user: Arc<User>,
 }
 
@@ -179,7 +188,13 @@ impl ServiceAccounts {
         now: Timestamp,
     ) -> Result<(Arc<User>, Vec<String>), String> {
         let verified = self.verified(token).ok_or(crate::auth::UNKNOWN_TOKEN)?;
-        let claims = &verified.claims;
+        let claims = match &verified.claims {
+            AnyClaims::Issued(claims) => claims,
+            AnyClaims::Legacy(claims) => {
+                let meant = self.check_legacy(claims, token, audiences, now)?;
+                return Ok((Arc::clone(&verified.user), meant));
+            }
+        };
         let meant: Vec<String> =
             claims.aud.iter().filter(|a| audiences.contains(&a.as_str())).cloned().collect();
         let now = now.as_second();
@@ -198,12 +213,35 @@ impl ServiceAccounts {
         Ok((Arc::clone(&verified.user), meant))
     }
 
+    /// Checks a token that is in a Secret. It is for this server only. Returns its audiences.
+    fn check_legacy(
+        &self,
+        claims: &LegacyClaims,
+        token: &str,
+        audiences: &[&str],
+        now: Timestamp,
+    ) -> Result<Vec<String>, String> {
+        let own = vec![ISSUER.to_owned()];
+        if !audiences.contains(&ISSUER) {
+            return Err(wrong_audience(&own, audiences));
+        }
+        claims.check(token, &self.secrets)?;
+        let account = claims.account();
+        if !is_there(&self.accounts, Some(&claims.namespace), &account, now.as_second() + LEEWAY) {
+            return Err(format!("ServiceAccount {}/{} has been deleted", claims.namespace, account.name));
+        }
+        Ok(own)
+    }
+
     /// Returns true if a token is good but for the object it is bound to, which is not there: the cache may be a moment behind.
     pub(super) fn misses_objects(&self, token: &str) -> bool {
-        let now = Timestamp::now().as_second();
-        self.verified(token).is_some_and(|verified| {
-            let claims = &verified.claims;
-            (claims.nbf..claims.exp).contains(&now) && !self.is_alive(claims, now)
+        let time = Timestamp::now();
+        let now = time.as_second();
+        self.verified(token).is_some_and(|verified| match &verified.claims {
+            AnyClaims::Issued(claims) => {
+                (claims.nbf..claims.exp).contains(&now) && !self.is_alive(claims, now)
+            }
+            AnyClaims::Legacy(claims) => self.check_legacy(claims, token, &[ISSUER], time).is_err(),
         })
     }
 
@@ -213,14 +251,18 @@ impl ServiceAccounts {
         if let Some(known) = self.verified.lock().get(token) {
             return Some(Arc::clone(known));
         }
-        let claims: Claims = self.key.verify(token).or_else(|| {
+        let claims: AnyClaims = self.key.verify(token).or_else(|| {
             let former = self.former.iter();
             former.filter_map(|key| key.verify(token)).next()
         })?;
-        if claims.iss != ISSUER {
-            return None;
-        }
-        let verified = Arc::new(Verified { user: Arc::new(user(&claims)), claims });
+        let user = match &claims {
+            AnyClaims::Issued(claims) if claims.iss == ISSUER => user(claims),
+            AnyClaims::Legacy(claims) if claims.are_valid() => {
+                user_of(&claims.namespace, &claims.account(), BTreeMap::new())
+            }
+            _ => return None,
+        };
+        let verified = Arc::new(Verified { user: Arc::new(user), claims });
         let mut known = self.verified.lock();
         if known.len() >= VERIFIED_TOKENS {
             known.clear();
@@ -265,21 +307,24 @@ pub(super) fn wrong_audience(own: &[String], wanted: &[&str]) -> String {
 }
 
 /// The user name of an account, in all of Kubernetes.
-fn username(namespace: &str, name: &str) -> String {
+pub(super) fn username(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
 /// Made once per verified token and shared by its requests.
 fn user(claims: &Claims) -> User {
-    let extra = extra(claims);
-    let claims = &claims.kubernetes;
+    let account = &claims.kubernetes;
+    user_of(&account.namespace, &account.serviceaccount, extra(claims))
+}
+
+fn user_of(namespace: &str, account: &Identity, extra: BTreeMap<String, Vec<String>>) -> User {
     User {
         extra,
-        name: username(&claims.namespace, &claims.serviceaccount.name),
-        uid: claims.serviceaccount.uid.clone(),
+        name: username(namespace, &account.name),
+        uid: account.uid.clone(),
         groups: vec![
             "system:serviceaccounts".to_owned(),
-            format!("system:serviceaccounts:{}", claims.namespace),
+            format!("system:serviceaccounts:{namespace}"),
             "system:authenticated".to_owned(),
         ],
     }
