@@ -333,3 +333,21 @@ async fn likely_mistakes_are_mentioned() {
         );
     }
 }
+
+/// Ansible's `k8s_scale` names the kind of the target in its patch, and was refused.
+#[tokio::test]
+async fn a_strategic_patch_of_a_scale_may_name_any_kind() {
+    let (_server, mut client) = client().await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let labels = json!({"a": "b"});
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod("p")["spec"]}}});
+    assert_eq!(client.call("POST", deployments, Some(&deployment)).await.status, 201);
+    let (path, body) =
+        (format!("{deployments}/d/scale"), json!({"kind": "Deployment", "spec": {"replicas": 3}}));
+    assert_eq!(merge(&mut client, &path, &body).await.status, 422);
+    let strategic = "content-type: application/strategic-merge-patch+json\r\n";
+    client.send("PATCH", &path, strategic, &body.to_string()).await;
+    let answer = client.answer().await.json();
+    assert_eq!((&answer["kind"], &answer["spec"]["replicas"]), (&json!("Scale"), &json!(3)));
+}

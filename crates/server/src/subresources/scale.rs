@@ -149,8 +149,12 @@ pub(crate) async fn patch(
         let mut scale = scale_of(paths, &stored.value, Some(stored.revision));
         match &parsed.patch {
             Patch::Json(patch) => patch.apply(&mut scale)?,
-            Patch::Merge(patch) | Patch::Strategic(patch) | Patch::Apply(patch) => {
-                merge_patch(&mut scale, patch.clone())
+            Patch::Merge(patch) | Patch::Apply(patch) => merge_patch(&mut scale, patch.clone()),
+            // The result is a Scale, whatever `kind` and `apiVersion` the patch has set.
+            Patch::Strategic(patch) => {
+                merge_patch(&mut scale, patch.clone());
+                scale.put("kind", SCALE.kind);
+                scale.put("apiVersion", SCALE.api_version().into_owned());
             }
         }
         check_type(&scale)?;
