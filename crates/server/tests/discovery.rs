@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Client, start};
+use common::{Client, eventually, start};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
 
@@ -96,4 +96,34 @@ async fn thousands_of_versions_cost_no_more_than_their_number() {
     let listed = group["versions"].as_array().unwrap();
     assert_eq!((listed.len(), &listed[0]["version"]), (VERSIONS, &json!(format!("v{VERSIONS}"))));
     assert_eq!(listed[0]["resources"][0]["resource"], "manies");
+}
+
+/// Of two kinds with one short name kubectl takes the first, and that depended on the definition that was created first.
+#[tokio::test]
+async fn custom_groups_and_their_resources_are_sorted() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    for (group, plural) in [("b.example.com", "ys"), ("b.example.com", "xs"), ("a.example.com", "zs")] {
+        let definition = json!({
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "scope": "Cluster", "names": {"plural": plural, "kind": plural.to_uppercase()},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+        });
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        assert_eq!(client.call("POST", path, Some(&definition)).await.status, 201);
+        eventually("it is served", || server.api().registry.find(group, "v1", plural).is_some()).await;
+    }
+    client.send("GET", "/apis", &format!("accept: {V2}\r\n"), "").await;
+    let document = client.answer().await.json();
+    let named = |item: &Value, key: &str| item[key].as_str().unwrap().to_owned();
+    let custom = document["items"].as_array().unwrap().iter().filter_map(|group| {
+        let name = named(&group["metadata"], "name");
+        let resources = group["versions"][0]["resources"].as_array().unwrap();
+        name.ends_with("example.com")
+            .then(|| (name, resources.iter().map(|r| named(r, "resource")).collect::<Vec<_>>()))
+    });
+    let expected = [("a.example.com", vec!["zs"]), ("b.example.com", vec!["xs", "ys"])];
+    let expected =
+        expected.map(|(group, all)| (group.to_owned(), all.into_iter().map(str::to_owned).collect()));
+    assert_eq!(custom.collect::<Vec<_>>(), expected);
 }

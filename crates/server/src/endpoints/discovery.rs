@@ -5,6 +5,7 @@
 //! as it is served. Groups of extension API servers appear in the list of groups; their resources are served by
 //! themselves, through `forward/extension.rs`. The order of groups and versions decides what kubectl prefers.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::api::Api;
 use crate::endpoints::{discovery_v2, health, openid, zpages};
 use crate::http::body::Response;
 use crate::http::request::Request;
-use crate::registry::extension::ExtensionServer;
+use crate::registry::extension::{CUSTOM_GROUP_PRIORITY, ExtensionServer};
 use crate::registry::{Resource, Served, SubresourceInfo};
 use crate::request::info::parts;
 use crate::request::negotiate::{self, Encoding, ResponseSubject, Serving};
@@ -227,6 +228,16 @@ pub(crate) struct Known<'a> {
 }
 
 impl Known<'_> {
+    /// The priorities of groups that have APIServices of their own.
+    fn priorities(&self) -> HashMap<&str, i64> {
+        let mut priorities = HashMap::new();
+        for remote in self.remotes {
+            let priority = priorities.entry(&*remote.group).or_insert(remote.group_priority);
+            *priority = remote.group_priority.max(*priority);
+        }
+        priorities
+    }
+
     fn has_group(self, group: &str) -> bool {
         self.served.has_group(group) || self.remotes.iter().any(|remote| &*remote.group == group)
     }
@@ -234,8 +245,8 @@ impl Known<'_> {
 
 /// Groups and their versions, the preferred version of each first.
 ///
-/// Groups are in the order in which they were registered, built-in ones first; versions by Kubernetes' priority:
-/// stable before beta before alpha, newer first.
+/// Built-in groups come first, as they were registered, then the others by priority and name: of two kinds with the same short
+/// name kubectl takes the first. Versions are in Kubernetes' order: stable before beta before alpha, newer first.
 pub(crate) fn by_group(known: Known<'_>) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     let mut groups: Vec<(Arc<str>, Vec<Arc<str>>)> = Vec::new();
     // Definitions may have thousands of versions and groups together.
@@ -255,7 +266,19 @@ pub(crate) fn by_group(known: Known<'_>) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     for (_, versions) in &mut groups {
         versions.sort_by(|a, b| version_order(b, a));
     }
+    sort_custom(&mut groups, known);
     groups
+}
+
+/// Sorts the groups that are not built in behind the others.
+fn sort_custom(groups: &mut [(Arc<str>, Vec<Arc<str>>)], known: Known<'_>) {
+    let builtin = known.served.resources().iter().filter(|resource| !resource.is_custom());
+    let builtin: HashSet<&str> = builtin.map(|resource| &*resource.group).collect();
+    let priorities = known.priorities();
+    let priority = |group: &str| priorities.get(group).copied().unwrap_or(CUSTOM_GROUP_PRIORITY);
+    groups.sort_by_cached_key(|(group, _)| {
+        (!builtin.contains(&**group)).then(|| (Reverse(priority(group)), Arc::clone(group)))
+    });
 }
 
 /// Without the core group, which is found at `/api`.

@@ -175,9 +175,13 @@ impl<'a> VersionIndex<'a> {
         if let Some(remote) = self.remotes.get(&(group, &*version)) {
             return extension_version(remote, version);
         }
-        let of_version = self.served.get(&(group, &*version)).into_iter().flatten();
+        let mut of_version = self.served.get(&(group, &*version)).cloned().unwrap_or_default();
+        // kube-apiserver sorts custom resources, and lists built-in ones as they are registered.
+        if of_version.iter().all(|resource| resource.is_custom()) {
+            of_version.sort_by(|a, b| a.plural.cmp(&b.plural));
+        }
         ApiVersionDiscovery {
-            resources: of_version.map(|r| entry(r)).collect(),
+            resources: of_version.into_iter().map(entry).collect(),
             freshness: "Current",
             version,
         }

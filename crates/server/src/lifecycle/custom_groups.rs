@@ -18,14 +18,13 @@ use crate::cache::{Collection, Filter};
 use crate::lifecycle::first_objects::{local_condition, with_condition};
 use crate::pipeline::internal::{amend, ensure, remove};
 use crate::registry::Resource;
+use crate::registry::extension::CUSTOM_GROUP_PRIORITY;
 
 /// The label that marks an APIService as this controller's.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Its value for objects that are kept in step; those of built-in groups are only written at the start.
 const KEPT: &str = "true";
 
-/// Priorities of custom groups: after all built-in ones.
-const GROUP_PRIORITY: i64 = 1000;
 /// The priority of all versions of a custom group, as in kube-apiserver: their names decide the order.
 const VERSION_PRIORITY: i64 = 100;
 
@@ -82,7 +81,7 @@ fn desired((group, version): &ServedGroupVersion) -> Value {
         "metadata": {"name": format!("{version}.{group}"), "labels": {MANAGED: KEPT}},
         "spec": {
             "group": group.as_str(), "version": version.as_str(),
-            "groupPriorityMinimum": GROUP_PRIORITY, "versionPriority": VERSION_PRIORITY,
+            "groupPriorityMinimum": CUSTOM_GROUP_PRIORITY, "versionPriority": VERSION_PRIORITY,
         },
     })
 }

@@ -18,6 +18,9 @@ use tokio::time::Instant;
 use crate::outbound::tls::{FrontProxyIdentity, Trust};
 use crate::outbound::{CONNECT_TIMEOUT, WebhookAddress};
 
+/// The priority of groups of custom resources: after all built-in ones.
+pub(crate) const CUSTOM_GROUP_PRIORITY: i64 = 1000;
+
 /// All groups and versions served elsewhere. Reading takes no lock: a request works with the list that it has found.
 #[doc(alias = "APIAggregator")]
 #[derive(Debug, Default)]
