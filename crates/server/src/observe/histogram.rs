@@ -36,16 +36,10 @@ impl<const N: usize> LatencyHistogram<N> {
 
     /// Counts a value into its bucket and the sum.
     pub(crate) fn observe(&self, value: u64) {
-        self.observe_times(value, 1);
-    }
-
-    /// Counts a value that was observed several times. All threads add to the same counters, so that one addition takes far less time
-    /// than several.
-    pub(crate) fn observe_times(&self, value: u64, times: u64) {
         let at = self.bounds.partition_point(|bound| *bound < value);
-        self.buckets.get(at).unwrap_or(&self.beyond).fetch_add(times, Ordering::Relaxed);
-        self.sum.fetch_add(value.saturating_mul(times), Ordering::Relaxed);
-        self.native.observe(value as f64 / self.unit, times);
+        self.buckets.get(at).unwrap_or(&self.beyond).fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+        self.native.observe(value as f64 / self.unit);
     }
 
     /// The native form of the histogram.

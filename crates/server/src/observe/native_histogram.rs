@@ -60,11 +60,11 @@ impl NativeBuckets {
         Self { octaves: std::array::from_fn(|_| OnceLock::new()), zero: AtomicU64::default() }
     }
 
-    /// Counts a value, which must not be negative, so many times.
-    pub(crate) fn observe(&self, value: f64, times: u64) {
+    /// Counts a value, which must not be negative.
+    pub(crate) fn observe(&self, value: f64) {
         let counter = if value <= ZERO_THRESHOLD { Some(&self.zero) } else { self.bucket(index(value)) };
         if let Some(counter) = counter {
-            counter.fetch_add(times, Ordering::Relaxed);
+            counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -135,7 +135,7 @@ mod tests {
 
     fn read(values: &[f64]) -> NativeHistogram {
         let buckets = NativeBuckets::new();
-        values.iter().for_each(|value| buckets.observe(*value, 1));
+        values.iter().for_each(|value| buckets.observe(*value));
         buckets.read()
     }
 

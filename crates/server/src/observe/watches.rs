@@ -244,14 +244,8 @@ impl WatchTicket {
         let events = frames.len() as u64;
         self.watch.events.fetch_add(events, Ordering::Relaxed);
         self.series.whole.fetch_add(events.saturating_sub(deltas), Ordering::Relaxed);
-        if deltas > 0 {
-            self.series.deltas.fetch_add(deltas, Ordering::Relaxed);
-        }
-        // Events of one kind of change are mostly of one length.
-        for alike in frames.chunk_by(|a, b| a.len() == b.len()) {
-            let length = alike.first().map_or(0, Bytes::len);
-            self.series.sizes.observe_times(length as u64, alike.len() as u64);
-        }
+        self.series.deltas.fetch_add(deltas, Ordering::Relaxed);
+        frames.iter().for_each(|frame| self.mark(frame));
     }
 
     /// A bookmark or an error: sent like an event, but not one of the watch's own.
