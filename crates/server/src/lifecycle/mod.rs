@@ -64,7 +64,7 @@ pub(crate) async fn start(
 ) -> Result<Option<JoinHandle<()>>, Status> {
     let options = api.options.lifecycle;
     if options.first_objects {
-        bootstrap::write(&api, port, ca_pem.as_deref(), &trusted).await?;
+        Box::pin(bootstrap::write(&api, port, ca_pem.as_deref(), &trusted)).await?;
         api.cache.trees.clear();
     }
     let idle = !options.empty_namespaces
