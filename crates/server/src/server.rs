@@ -88,9 +88,7 @@ impl Server {
     async fn assemble(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
         options.admission.check()?;
         let mut tokens = tokens(&options)?;
-        let listener = listen_on(options.bind)?;
-        let address =
-            listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
+        let (listener, address) = listen_on(options.bind)?;
         let credentials = ServerCredentials::load(&options, &engine, address).await?;
         let ServerCredentials { admin, clients, serving, .. } = credentials;
         let (admin_token, admin_certificate) = (admin.0.secret.clone(), admin.1);
