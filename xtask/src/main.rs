@@ -20,6 +20,7 @@ mod modules;
 mod order;
 mod outside;
 mod parts;
+mod profile;
 mod real;
 mod report;
 mod rules;
@@ -56,6 +57,8 @@ enum Task {
     Kinds(kinds::Arguments),
     /// Make the order of functions in the release binary again, from profiles of its start and of requests
     Order(order::Arguments),
+    /// Make the profile that a release is compiled with again, from a server under load
+    Profile(profile::Arguments),
     /// Make the reference pages of flags and metrics again
     Reference,
     /// Print figures about the source: lines, documentation, repeated names, hand-written validation
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Task::Compare(arguments) => compare::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
         Task::Order(arguments) => order::run(&arguments),
+        Task::Profile(arguments) => profile::run(&arguments),
         Task::Reference => checks::write_reference(),
         Task::House => house::run(),
         Task::Rules(arguments) => rules::run(&arguments),
