@@ -43,9 +43,8 @@ fn order_script() -> Option<PathBuf> {
     let names = std::fs::read_to_string("order.txt").ok()?;
     let groups: String = names.split("\n\n").map(pattern).collect();
     let path = Path::new(&std::env::var_os("OUT_DIR")?).join("order.ld");
-    let script = format!(
-        "SECTIONS {{\n  .text.ordinary : {{\n{groups}    *(.text)\n  }}\n}}\nINSERT BEFORE .text;\n"
-    );
+    let script =
+        format!("SECTIONS {{\n  .text.ordinary : {{\n{groups}    *(.text)\n  }}\n}}\nINSERT BEFORE .text;\n");
     std::fs::write(&path, script).ok()?;
     Some(path)
 }

@@ -238,7 +238,7 @@ async fn a_token_in_a_secret_holds_as_long_as_the_secret_has_it() {
     let token = token_for_secret(
         &pem,
         &json!({
-            "iss": private, "sub": "system:serviceaccount:default:robot", format!("{private}/namespace"): "default",
+            "iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:default:robot", format!("{private}/namespace"): "default",
             format!("{private}/secret.name"): "robot", format!("{private}/service-account.name"): "robot",
             format!("{private}/service-account.uid"): uid,
         }),

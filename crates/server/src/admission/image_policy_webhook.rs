@@ -12,7 +12,6 @@ use bytes::Bytes;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Map, Value, encode, json};
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -99,30 +98,38 @@ fn time(
 }
 
 /// The verdict of the webhook.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 struct ImageVerdict {
     allowed: bool,
     reason: String,
-    audit_annotations: std::collections::BTreeMap<String, String>,
-}
-
-/// The part of the answer that is read; the rest is ignored.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ImageAnswer {
-    kind: String,
-    status: ImageVerdict,
+    audit_annotations: Vec<(String, String)>,
 }
 
 impl ImageVerdict {
+    /// Reads an ImageReview.
+    ///
+    /// # Errors
+    /// The answer is something else: the call failed, which is not a verdict.
     fn read(answer: &[u8]) -> Result<Self, String> {
-        let answer: ImageAnswer = serde_json::from_slice(answer)
-            .map_err(|error| format!("the answer of the webhook is no ImageReview: {error}"))?;
-        match answer.kind.as_str() {
-            "" | "ImageReview" => Ok(answer.status),
-            _ => Err("the answer of the webhook is no ImageReview: it has another kind".to_owned()),
+        let no_review = |why: &str| format!("the answer of the webhook is not an ImageReview: {why}");
+        let answer = Value::read(answer).map_err(|_| no_review("it is not JSON"))?;
+        let status = answer.at("status");
+        if !answer.is_object() || !["", "ImageReview"].contains(&answer.text("kind")) {
+            return Err(no_review("it has another kind"));
         }
+        if !status.is_object() && !status.is_null() {
+            return Err(no_review("its status has another type"));
+        }
+        let allowed = match status.at("allowed") {
+            Value::Null => false,
+            Value::Bool(allowed) => *allowed,
+            _ => return Err(no_review("its verdict has another type")),
+        };
+        let annotations = status.at("auditAnnotations").as_object().into_iter().flatten();
+        let audit_annotations =
+            annotations.filter_map(|(key, value)| Some((key.to_string(), value.as_str()?.to_owned())));
+        let audit_annotations = audit_annotations.collect();
+        Ok(Self { allowed, reason: status.text("reason").to_owned(), audit_annotations })
     }
 
     /// The reason for a rejection; `None` if the images are allowed.

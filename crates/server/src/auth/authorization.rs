@@ -12,7 +12,9 @@ use arc_swap::ArcSwap;
 use listwatch_wire::Status;
 use parking_lot::Mutex;
 
-use crate::auth::access_webhook::{AccessOutcome, AccessWebhook, Consulted, Question, write_webhook_metrics};
+use crate::auth::access_webhook::{
+    AccessOutcome, AccessWebhook, Consulted, Evaluation, Question, write_webhook_metrics,
+};
 use crate::auth::answers::Digest;
 use crate::auth::modes::{CacheAuthorizers, Member, Modes, WebhookSource};
 use crate::auth::rbac::{PolicyRule, RoleRef};
@@ -169,6 +171,8 @@ struct ConsultationState {
     missing: Option<(usize, Question)>,
     /// Decisions to be counted if the run is the last.
     decided: Vec<(usize, bool)>,
+    /// Evaluations of match conditions, likewise.
+    evaluations: Vec<(usize, Evaluation)>,
 }
 
 impl Consultation {
@@ -181,6 +185,7 @@ impl Consultation {
         let mut state = self.state.lock();
         let missing = state.missing.take()?;
         state.decided.clear();
+        state.evaluations.clear();
         Some(missing)
     }
 
@@ -191,10 +196,16 @@ impl Consultation {
         self.state.lock().known.insert((index, question.digest()), outcome);
     }
 
-    /// Counts the decisions of the last run.
+    /// Counts the decisions of the last run, and the conditions that were evaluated for them.
     fn count(&self) {
-        for (index, allowed) in self.state.lock().decided.drain(..) {
-            self.modes.members().get(index).into_iter().for_each(|member| member.count(allowed));
+        let members = self.modes.members();
+        let mut state = self.state.lock();
+        for (index, allowed) in state.decided.drain(..) {
+            members.get(index).into_iter().for_each(|member| member.count(allowed));
+        }
+        for (index, evaluation) in state.evaluations.drain(..) {
+            let webhook = members.get(index).and_then(Member::webhook);
+            webhook.into_iter().for_each(|webhook| webhook.metrics().evaluated(&evaluation));
         }
     }
 }
@@ -211,10 +222,13 @@ impl WebhookSource for Consultation {
             return None;
         }
         let known = |digest: &Digest| self.state.lock().known.get(&(index, *digest)).cloned();
-        match webhook.consult(user, wanted, known) {
+        let (consulted, evaluation) = webhook.consult(user, wanted, known);
+        let mut state = self.state.lock();
+        state.evaluations.extend(evaluation.map(|evaluation| (index, evaluation)));
+        match consulted {
             Consulted::Decided(decision, reason) => Some((decision, reason)),
             Consulted::Missing(question) => {
-                self.state.lock().missing = Some((index, question));
+                state.missing = Some((index, question));
                 None
             }
         }

@@ -217,7 +217,9 @@ impl Service {
         peer.is_paced.store(flow.is_paced(), Ordering::Relaxed);
         known.classified = Some(flow.headers.clone());
         if !conveys_no_rights(request, &user) {
-            authorized(&self.api, request, &user).await.inspect_err(|status| known.leave_undecided(status))?;
+            authorized(&self.api, request, &user)
+                .await
+                .inspect_err(|status| known.leave_undecided(status))?;
         }
         let work = self.with_seats(request, (user, flow), body);
         if long_running {

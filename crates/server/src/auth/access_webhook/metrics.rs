@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::Evaluation;
 use crate::observe::{LatencyHistogram, escape, family, line};
 
 /// The upper bounds of call durations, in microseconds.
@@ -84,12 +85,12 @@ impl AccessWebhookMetrics {
     }
 
     /// Counts an evaluation of the conditions.
-    pub(super) fn evaluated(&self, outcome: &Result<bool, String>, took: Duration) {
-        self.conditions.observe(micros(took));
-        let counter = match outcome {
-            Ok(true) => return,
-            Ok(false) => &self.exclusions,
-            Err(_) => &self.condition_errors,
+    pub(crate) fn evaluated(&self, evaluation: &Evaluation) {
+        self.conditions.observe(micros(evaluation.took));
+        let counter = match evaluation.matched {
+            Some(true) => return,
+            Some(false) => &self.exclusions,
+            None => &self.condition_errors,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

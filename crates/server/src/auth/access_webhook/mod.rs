@@ -70,6 +70,14 @@ impl Question {
     }
 }
 
+/// One evaluation of match conditions, which is counted when the decision that it belongs to is made.
+#[derive(Debug)]
+pub(crate) struct Evaluation {
+    /// `None` if the conditions failed.
+    matched: Option<bool>,
+    took: Duration,
+}
+
 /// The outcome of a call: a verdict, or why there is none.
 pub(crate) type AccessOutcome = Result<AccessVerdict, String>;
 
@@ -114,17 +122,28 @@ impl AccessWebhook {
     }
 
     /// Decides by the match conditions, by an outcome that `known` has, or by the cache; otherwise returns the question to ask.
+    /// Returns the evaluation of the conditions, too, if there are any.
     pub(crate) fn consult(
         &self,
         user: &User,
         wanted: &AuthorizerAttributes<'_>,
         known: impl Fn(&Digest) -> Option<AccessOutcome>,
+    ) -> (Consulted, Option<Evaluation>) {
+        let (matches, evaluation) = self.matches(user, wanted);
+        let consulted = match matches {
+            Ok(true) => self.look_up(user, wanted, known),
+            Ok(false) => Consulted::Decided(Decision::no_opinion(""), String::new()),
+            Err(error) => Consulted::Decided(self.failed(error), String::new()),
+        };
+        (consulted, evaluation)
+    }
+
+    fn look_up(
+        &self,
+        user: &User,
+        wanted: &AuthorizerAttributes<'_>,
+        known: impl Fn(&Digest) -> Option<AccessOutcome>,
     ) -> Consulted {
-        match self.matches(user, wanted) {
-            Ok(true) => {}
-            Ok(false) => return Consulted::Decided(Decision::no_opinion(""), String::new()),
-            Err(error) => return Consulted::Decided(self.failed(error), String::new()),
-        }
         let version = self.options.version;
         let review = AccessReview::new(version, review::spec(version, user, wanted), wanted);
         let cached = || self.answers.of(&user.name)?.get(&review.digest, Instant::now()).map(Ok);
@@ -136,14 +155,18 @@ impl AccessWebhook {
     }
 
     /// Evaluates the match conditions.
-    fn matches(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Result<bool, String> {
+    fn matches(
+        &self,
+        user: &User,
+        wanted: &AuthorizerAttributes<'_>,
+    ) -> (Result<bool, String>, Option<Evaluation>) {
         if self.conditions.is_empty() {
-            return Ok(true);
+            return (Ok(true), None);
         }
         let started = std::time::Instant::now();
         let outcome = self.conditions.hold(&review::condition_request(user, wanted));
-        self.metrics.evaluated(&outcome, started.elapsed());
-        outcome
+        let evaluation = Evaluation { matched: outcome.as_ref().ok().copied(), took: started.elapsed() };
+        (outcome, Some(evaluation))
     }
 
     /// The decision of the failure policy.

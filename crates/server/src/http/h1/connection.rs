@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt, TryFutureExt};
 use futures::future::BoxFuture;
+use futures::{StreamExt, TryFutureExt};
 use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -17,12 +17,9 @@ fn form_of(accept: &str, subject: ResponseSubject, typed: bool) -> String {
 fn usual_headers_mean_what_their_clauses_say() {
     use ResponseSubject::{List, Log, Object, Plain, Stream, Untabled};
     let json = ["application/json", "application/json, */*"];
-    for accept in
-        json.into_iter().chain([PROTOBUF, "application/vnd.kubernetes.protobuf,application/json"])
-    {
-        for (subject, typed) in [Object, Untabled, List, Stream, Log, Plain]
-            .into_iter()
-            .zip([true, false].into_iter().cycle())
+    for accept in json.into_iter().chain([PROTOBUF, "application/vnd.kubernetes.protobuf,application/json"]) {
+        for (subject, typed) in
+            [Object, Untabled, List, Stream, Log, Plain].into_iter().zip([true, false].into_iter().cycle())
         {
             assert!(accept::is_produced(accept, &subject.produced()));
             if let Some(form) = usual(Some(accept), typed) {
@@ -35,10 +32,7 @@ fn usual_headers_mean_what_their_clauses_say() {
 
 #[test]
 fn the_clients_order_decides() {
-    assert_eq!(
-        form("application/json;q=0.5,application/yaml;q=0.9", ResponseSubject::Object),
-        "Yaml Whole"
-    );
+    assert_eq!(form("application/json;q=0.5,application/yaml;q=0.9", ResponseSubject::Object), "Yaml Whole");
     assert_eq!(form("text/html;q=0.9,*/*;q=0.1", ResponseSubject::Object), "Json Whole");
     assert_eq!(form("application/*", ResponseSubject::Object), "Json Whole");
     assert_eq!(form("*/*, application/yaml;q=0.1", ResponseSubject::Object), "Yaml Whole");
@@ -47,14 +41,9 @@ fn the_clients_order_decides() {
 
 #[test]
 fn what_a_clause_insists_on_must_be_there() {
-    for refused in [
-        "stream=other",
-        "sv=v2",
-        "v=v1",
-        "g=meta.k8s.io",
-        "as=Table;v=v1",
-        "as=\"Table\";v=v1;g=meta.k8s.io",
-    ] {
+    for refused in
+        ["stream=other", "sv=v2", "v=v1", "g=meta.k8s.io", "as=Table;v=v1", "as=\"Table\";v=v1;g=meta.k8s.io"]
+    {
         let accept = format!("application/json;{refused}");
         assert_eq!(form(&accept, ResponseSubject::List), "406", "{accept}");
     }
