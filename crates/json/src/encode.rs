@@ -4,6 +4,7 @@
 //! bytes finds the metadata and the resource version in the first few hundred bytes. Parts shared with an object that
 //! was encoded before are copied from its bytes; see [`super::spans`].
 
+use super::bytes;
 use super::spans::{EarlierEncoding, Spans};
 use super::{MAX_DEPTH, Number, Text, Value};
 
@@ -221,8 +222,7 @@ impl<'a> JsonEncoder<'a> {
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
-    // Without an early end the compiler checks many bytes at once; few strings need more.
-    if !rest.iter().fold(false, |special, b| special | is_special(*b)) {
+    if !bytes::any(rest, is_special) {
         out.extend_from_slice(rest);
         out.push(b'"');
         return;

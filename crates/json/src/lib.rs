@@ -11,6 +11,7 @@
 //! defaulting can make a tree deeper than any body. Nothing here limits the size of a text; the server does that
 //! before it reads one.
 
+mod bytes;
 mod encode;
 pub mod go;
 mod parse;

@@ -6,6 +6,7 @@
 //! copied once, in runs, since nearly all are.
 
 use super::{JsonParser, ParseError, ParseOutcome};
+use crate::bytes;
 use crate::raw::quote_or_backslash;
 use crate::{Number, Text};
 
@@ -100,8 +101,7 @@ impl<'a> JsonParser<'a> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let length = quote_or_backslash(rest);
         let run = rest.get(..length.unwrap_or(rest.len())).unwrap_or_default();
-        // Without an early end the compiler checks many bytes at once.
-        if run.iter().fold(false, |control, b| control | (*b < 0x20)) {
+        if bytes::any(run, |byte| byte < 0x20) {
             self.at += run.iter().position(|b| *b < 0x20).unwrap_or_default();
             return self.unexpected("in string literal");
         }

@@ -136,9 +136,12 @@ fn calls(all: &[&AccessWebhookMetrics], out: &mut String) {
     }
 }
 
+/// One of the counters of a webhook.
+type WebhookCounter = fn(&AccessWebhookMetrics) -> &AtomicU64;
+
 fn conditions(all: &[&AccessWebhookMetrics], out: &mut String) {
     let labels = |webhook: &AccessWebhookMetrics| format!("type=\"Webhook\",name=\"{}\"", webhook.name);
-    let counters: [(&str, &str, fn(&AccessWebhookMetrics) -> &AtomicU64); 2] = [
+    let counters: [(&str, &str, WebhookCounter); 2] = [
         (
             "apiserver_authorization_match_condition_evaluation_errors_total",
             "Requests whose match conditions for an authorization webhook failed.",
