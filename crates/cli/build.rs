@@ -33,9 +33,9 @@ fn arrange() {
 }
 
 /// Writes the linker script that puts the functions of `order.txt` before all others, those of a start first. A name stands there
-/// as in the symbol table; a star takes the place of the hashes, which differ between compilers. Most functions of a start run once
-/// and are cold by the profile of requests, in sections whose names say so. Last comes what has no section of its own, the assembler
-/// of the cryptographic library.
+/// as in the symbol table; a star takes the place of the hashes, which differ between compilers. The names of sections say, too, what
+/// is hot or cold by the profile of requests, as most functions of a start are. Last comes what has no section of its own, the
+/// assembler of the cryptographic library.
 ///
 /// The names of a group are one pattern: the linker walks over all sections of the program once per pattern, and thousands of
 /// patterns would take it forty seconds instead of five.
@@ -52,7 +52,8 @@ fn order_script() -> Option<PathBuf> {
 /// Returns the pattern of the linker for the functions of a group, whose order is that of the linker's input.
 fn pattern(group: &str) -> String {
     let names = group.lines().filter(|line| !line.starts_with('#'));
-    let sections: String = names.map(|name| format!("\n      .text.{name} .text.unlikely.{name}")).collect();
+    let section = |name| format!("\n      .text.{name} .text.hot.{name} .text.unlikely.{name}");
+    let sections: String = names.map(section).collect();
     format!("    *({sections})\n")
 }
 
