@@ -18,7 +18,7 @@ use jiff::Timestamp;
 /// assert_eq!(human_duration(400 * 86_400), "400d");
 /// ```
 #[must_use]
-pub(crate) fn human_duration(seconds: i64) -> String {
+pub fn human_duration(seconds: i64) -> String {
     let minutes = seconds / 60;
     let hours = minutes / 60;
     let days = hours / 24;

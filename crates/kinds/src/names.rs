@@ -127,7 +127,7 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 /// assert_eq!(config_key("..data"), ["must not start with '..'"]);
 /// ```
 #[must_use]
-pub(crate) fn config_key(text: &str) -> Vec<String> {
+pub fn config_key(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     if text.len() > 253 {
         found.push("must be no more than 253 characters".to_owned());
@@ -154,7 +154,7 @@ pub(crate) fn config_key(text: &str) -> Vec<String> {
 /// assert!(!env_name("A=B").is_empty());
 /// ```
 #[must_use]
-pub(crate) fn env_name(text: &str) -> Vec<String> {
+pub fn env_name(text: &str) -> Vec<String> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') {
         Vec::new()
     } else {
@@ -218,7 +218,7 @@ pub(crate) fn canonical_cidr(text: &str) -> String {
 /// assert!(!is_strict_subset("10.0.0.0/8", "10.0.0.0/8"));
 /// ```
 #[must_use]
-pub(crate) fn is_strict_subset(inner: &str, outer: &str) -> bool {
+pub fn is_strict_subset(inner: &str, outer: &str) -> bool {
     match (range(inner), range(outer)) {
         (Some((inner, long)), Some((outer, short))) => {
             inner.is_ipv4() == outer.is_ipv4() && long > short && prefix(inner, short) == prefix(outer, short)
@@ -251,7 +251,7 @@ fn prefix(address: std::net::IpAddr, bits: u32) -> u128 {
 /// assert!(!http_header("X_Header").is_empty());
 /// ```
 #[must_use]
-pub(crate) fn http_header(text: &str) -> Vec<String> {
+pub fn http_header(text: &str) -> Vec<String> {
     const RULE: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if fits { Vec::new() } else { vec![RULE.to_owned()] }

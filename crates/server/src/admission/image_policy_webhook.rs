@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::configuration::check_fields;
 use super::{Attributes, Operation, Plugin};
-use crate::auth::{Answers, Verdict};
+use crate::auth::{Answers, CachedVerdict};
 use crate::outbound::{
     CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, go_duration, is_passing, with_retries,
 };
@@ -144,7 +144,7 @@ impl ImageVerdict {
     }
 }
 
-impl Verdict for ImageVerdict {
+impl CachedVerdict for ImageVerdict {
     fn is_positive(&self) -> bool {
         self.allowed
     }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 pub(crate) type Digest = [u8; 32];
 
 /// The verdict of a webhook.
-pub(crate) trait Verdict: Clone {
+pub(crate) trait CachedVerdict: Clone {
     /// True for verdicts that let users in: they are kept apart from the others.
     fn is_positive(&self) -> bool;
 
@@ -49,7 +49,7 @@ impl<V> Default for Remembered<V> {
     }
 }
 
-impl<V: Verdict> Remembered<V> {
+impl<V: CachedVerdict> Remembered<V> {
     fn remove(&mut self, digest: &Digest) {
         if let Some((verdict, _)) = self.verdicts.remove(digest) {
             self.bytes = self.bytes.saturating_sub(verdict.bytes());
@@ -68,7 +68,7 @@ impl<V: Verdict> Remembered<V> {
     }
 }
 
-impl<V: Verdict> Answers<V> {
+impl<V: CachedVerdict> Answers<V> {
     pub(crate) fn new(bound: usize, bytes: usize) -> Self {
         Self { bound: bound.max(1), bytes, positive: Mutex::default(), negative: Mutex::default() }
     }
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    impl Verdict for Result<(), String> {
+    impl CachedVerdict for Result<(), String> {
         fn is_positive(&self) -> bool {
             self.is_ok()
         }

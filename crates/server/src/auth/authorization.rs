@@ -165,7 +165,7 @@ struct Consultation {
 
 #[derive(Debug, Default)]
 struct ConsultationState {
-    /// What webhooks answered, by their place in the union and the question.
+    /// Outcomes of webhooks, by their place in the union and the question.
     known: HashMap<(usize, Digest), AccessOutcome>,
     /// The first question without a verdict. Later ones may be a consequence of the refusal that stands for it.
     missing: Option<(usize, Question)>,

@@ -46,7 +46,7 @@ use std::collections::BTreeMap;
 use listwatch_wire::json::{Map, Value};
 
 pub use access_webhook::{AccessFailurePolicy, AccessWebhookOptions};
-pub(crate) use answers::{Answers, Verdict};
+pub(crate) use answers::{Answers, CachedVerdict};
 pub use authenticate::Authenticator;
 pub use authorization::Authorization;
 pub use authorization_config::parse_authorization_config;

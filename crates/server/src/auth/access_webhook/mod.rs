@@ -22,7 +22,7 @@ use self::metrics::CallResult;
 pub(crate) use self::metrics::{AccessWebhookMetrics, write as write_webhook_metrics};
 pub use self::options::{AccessFailurePolicy, AccessWebhookOptions};
 use self::review::{AccessReview, AccessVerdict};
-use crate::auth::answers::{Answers, Digest, Verdict};
+use crate::auth::answers::{Answers, CachedVerdict, Digest};
 use crate::auth::{AuthorizerAttributes, Decision, Refusal, User, UserShares};
 use crate::outbound::{
     CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, is_passing, with_retries,

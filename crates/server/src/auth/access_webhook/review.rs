@@ -5,7 +5,7 @@ use listwatch_wire::json::{Map, Value, encode, json};
 use listwatch_wire::selector::{FieldSelector, LabelSelector, Operator};
 use sha2::{Digest as _, Sha256};
 
-use crate::auth::answers::{Digest, Verdict};
+use crate::auth::answers::{CachedVerdict, Digest};
 use crate::auth::{AuthorizerAttributes, Decision, Refusal, ReviewVersion, User};
 
 const GROUP: &str = "authorization.k8s.io";
@@ -208,7 +208,7 @@ impl AccessVerdict {
     }
 }
 
-impl Verdict for AccessVerdict {
+impl CachedVerdict for AccessVerdict {
     fn is_positive(&self) -> bool {
         self.allowed
     }

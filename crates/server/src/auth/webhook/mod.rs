@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use self::digests::TokenDigests;
 use crate::auth::User;
-use crate::auth::answers::{Answers, Verdict};
+use crate::auth::answers::{Answers, CachedVerdict};
 use crate::outbound::{CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, with_retries};
 
 /// A token authentication webhook.
@@ -101,7 +101,7 @@ const CONNECTIONS: usize = 8;
 /// The user of a token and its audiences, or the reason why it is rejected.
 pub(super) type TokenVerdict = Result<(Arc<User>, Vec<String>), String>;
 
-impl Verdict for TokenVerdict {
+impl CachedVerdict for TokenVerdict {
     fn is_positive(&self) -> bool {
         self.is_ok()
     }
