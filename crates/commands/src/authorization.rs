@@ -1,4 +1,6 @@
 //! Flags of authorization, with kube-apiserver's names: modes and the webhook, or a file with all authorizers.
+//!
+//! The options are in `listwatch_server::auth`, which parses the file as well. Authentication is `secure.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;

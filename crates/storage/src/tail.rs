@@ -85,6 +85,7 @@ impl Tail {
     }
 
     /// The newest revision in the log.
+    #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "a local writer knows its revision"))]
     pub(crate) fn upto(&self) -> Revision {
         self.reached.borrow().upto
     }

@@ -1,4 +1,6 @@
 //! Checks of JSON types, with the names and messages of go-openapi.
+//!
+//! The rest of a schema is checked in the other files of this folder, once the type is right.
 
 use listwatch_wire::json::{Number, Value};
 use listwatch_wire::status::FieldError;

@@ -1,4 +1,6 @@
 //! The validity of `metadata.managedFields` that something else than this crate has written.
+//!
+//! Webhooks and clients may send anything. Next: `record.rs`, which reads a record that is valid.
 
 use listwatch_json::Value;
 

@@ -1,4 +1,7 @@
 //! [`authorized`]: the authorization of a request, or of a watch in a stream.
+//!
+//! Used for requests (`chain/service.rs`) and for the watches of a stream, which are authorized one by one (`verbs/stream`). The
+//! decision itself is made in `auth/authorization.rs`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
 //! [`PodSecurityOptions`]: the standards of namespaces without labels, and exemptions, from a PodSecurityConfiguration.
+//!
+//! Labels of a namespace have priority over these defaults (`mod.rs`).
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;

@@ -66,12 +66,13 @@ impl Plugin for ValidatingPolicies {
     }
 
     async fn validate(&self, request: &Attributes<'_>, object: &Json) -> Result<(), Status> {
-        let (mut denials, mut failures) = (Vec::new(), Vec::new());
+        let mut decisions = Decisions::default();
         for policy in self.0.current(request.api).iter() {
             if let Some(form) = policy.definition.matcher.matches(request, object) {
-                judge(request, object, policy, &form, &mut denials, &mut failures).await;
+                decisions.evaluate(request, object, policy, &form).await;
             }
         }
+        let Decisions { denials, failures } = decisions;
         if !failures.is_empty() {
             let text = json::encode(&Json::from(failures));
             request.record.annotate(FAILURES, String::from_utf8_lossy(&text).into_owned());
@@ -81,6 +82,16 @@ impl Plugin for ValidatingPolicies {
 }
 
 impl Denial {
+    fn new(
+        definition: &PolicyDefinition,
+        binding: Option<&PolicyBinding>,
+        message: String,
+        reason: String,
+    ) -> Self {
+        let (policy, binding) = (definition.name.clone(), binding.map(|binding| binding.name.clone()));
+        Self { message, reason, policy, binding }
+    }
+
     /// Returns the response to a denied request. Only the four reasons that the API allows are taken from the policy;
     /// everything else is `Invalid`.
     fn status(self, request: &Attributes<'_>, object: &Json) -> Status {
@@ -98,65 +109,94 @@ impl Denial {
     }
 }
 
-/// Evaluates a policy with all its bindings.
-///
-/// Nothing is returned early: each binding may have another action, and the audit event has all of them. Audit annotations of
-/// several bindings are joined, equal values once.
-async fn judge(
-    request: &Attributes<'_>,
-    object: &Json,
-    policy: &BoundPolicy,
-    form: &MatchForm,
-    denials: &mut Vec<Denial>,
-    failures: &mut Vec<Json>,
-) {
-    let definition = &policy.definition;
-    if let Some(message) = policy.misconfigured(request) {
-        if definition.fail_closed {
-            let (policy, reason) = (definition.name.clone(), String::new());
-            denials.push(Denial { message, reason, policy, binding: None });
+/// The decisions of all policies about one request.
+#[derive(Default)]
+struct Decisions {
+    denials: Vec<Denial>,
+    /// The failed validations for the audit event.
+    failures: Vec<Json>,
+}
+
+impl Decisions {
+    /// Evaluates a policy with all its bindings.
+    ///
+    /// Nothing is returned early: each binding may have another action, and the audit event has all of them. Audit
+    /// annotations of several bindings are joined, equal values once.
+    async fn evaluate(
+        &mut self,
+        request: &Attributes<'_>,
+        object: &Json,
+        policy: &BoundPolicy,
+        form: &MatchForm,
+    ) {
+        let definition = &policy.definition;
+        if let Some(message) = policy.misconfigured(request) {
+            return self.fail(definition, None, message);
         }
-        return;
-    }
-    let mut annotations: Vec<(String, Vec<String>)> = Vec::new();
-    for binding in policy.bindings.iter().filter(|binding| binding.matches(request, object)) {
-        let deny = |message: String, reason: String| {
-            let (policy, binding) = (definition.name.clone(), Some(binding.name.clone()));
-            Denial { message, reason, policy, binding }
-        };
-        let (params, mut objects) = match inputs(request, object, definition, binding, form).await {
-            Ok(inputs) => inputs,
-            Err(message) => {
-                denials.extend(definition.fail_closed.then(|| deny(message, String::new())));
-                continue;
-            }
-        };
-        for param in params {
-            objects.params = param;
-            let judged = |authorizer: &Arc<dyn Authorizer>| {
-                evaluate(Access::new(authorizer, request.user), definition, &objects)
+        let mut annotations: Vec<(String, Vec<String>)> = Vec::new();
+        for binding in policy.bindings.iter().filter(|binding| binding.matches(request, object)) {
+            let (params, mut objects) = match inputs(request, object, definition, binding, form).await {
+                Ok(inputs) => inputs,
+                Err(message) => {
+                    self.fail(definition, Some(binding), message);
+                    continue;
+                }
             };
-            let verdict = request.api.authorizer.decide(judged).await;
-            for (index, message, reason) in verdict.denied {
-                for action in &binding.actions {
-                    match action.as_str() {
-                        "Deny" => denials.push(deny(message.clone(), reason.clone())),
-                        "Warn" => request.record.warn(warning(definition, binding, &message)),
-                        _ => failures.push(failure(definition, binding, index, &message)),
-                    }
+            for param in params {
+                objects.params = param;
+                let decided = |authorizer: &Arc<dyn Authorizer>| {
+                    evaluate(Access::new(authorizer, request.user), definition, &objects)
+                };
+                let mut outcome = request.api.authorizer.decide(decided).await;
+                let found = std::mem::take(&mut outcome.annotations);
+                found.into_iter().for_each(|annotation| join(&mut annotations, annotation));
+                self.record(request, definition, binding, outcome);
+            }
+        }
+        add_annotations(request, definition, annotations);
+    }
+
+    /// Denies a request whose policy cannot be evaluated, unless its failure policy is `Ignore`.
+    fn fail(&mut self, definition: &PolicyDefinition, binding: Option<&PolicyBinding>, message: String) {
+        if definition.fail_closed {
+            self.denials.push(Denial::new(definition, binding, message, String::new()));
+        }
+    }
+
+    /// Performs the actions of a binding.
+    fn record(
+        &mut self,
+        request: &Attributes<'_>,
+        definition: &PolicyDefinition,
+        binding: &PolicyBinding,
+        outcome: PolicyOutcome,
+    ) {
+        let deny = |message, reason| Denial::new(definition, Some(binding), message, reason);
+        for (index, message, reason) in outcome.denied {
+            for action in &binding.actions {
+                match action.as_str() {
+                    "Deny" => self.denials.push(deny(message.clone(), reason.clone())),
+                    "Warn" => request.record.warn(warning(definition, binding, &message)),
+                    _ => self.failures.push(failure(definition, binding, index, &message)),
                 }
             }
-            denials.extend(verdict.errors.into_iter().map(|message| deny(message, String::new())));
-            verdict.annotations.into_iter().for_each(|annotation| join(&mut annotations, annotation));
         }
+        self.denials.extend(outcome.errors.into_iter().map(|message| deny(message, String::new())));
     }
+}
+
+/// Adds the audit annotations of a policy, whose name is their prefix.
+fn add_annotations(
+    request: &Attributes<'_>,
+    definition: &PolicyDefinition,
+    annotations: Vec<(String, Vec<String>)>,
+) {
     for (key, values) in annotations {
         request.record.annotate(&format!("{}/{key}", definition.name), values.join(", "));
     }
 }
 
-/// Reads what the expressions of a policy are evaluated with: the parameters of a binding, and the objects in the form that the policy
-/// matches.
+/// Reads the inputs of a policy's expressions: the parameters of a binding, and the objects in the form that the policy matches.
 ///
 /// # Errors
 ///

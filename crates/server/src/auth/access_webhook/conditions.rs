@@ -1,4 +1,6 @@
 //! [`MatchConditions`]: the CEL expressions that decide if an authorization webhook is called for a request.
+//!
+//! They are compiled once, when the configuration is read. Next: `review.rs`, the value that they are evaluated on.
 
 use std::sync::LazyLock;
 

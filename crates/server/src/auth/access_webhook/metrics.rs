@@ -1,4 +1,6 @@
 //! [`AccessWebhookMetrics`]: calls of authorization webhooks and their match conditions, under kube-apiserver's names.
+//!
+//! A webhook counts its calls; conditions are counted when the decision that they belong to is made (`auth/authorization.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

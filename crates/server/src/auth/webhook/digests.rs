@@ -1,4 +1,6 @@
 //! [`TokenDigests`]: the keys of cached verdicts about tokens, which contain no token.
+//!
+//! A dump of the memory of the cache shows no credentials. Next: `auth/answers.rs`, the cache.
 
 use ring::hmac;
 
