@@ -295,6 +295,8 @@ where
     let keep = match body {
         // HTTP/1.0 has no chunks: the end of the connection is the end of the body.
         Body::Pieces(_) => keep && chunked,
+        // A watch frees the buffer: a request that was sent ahead would be lost on an open connection.
+        Body::Watch(_) => keep && buf.is_empty(),
         Body::Tunnel(_) | Body::WebSocket(_) => true,
         _ => keep,
     };
